@@ -88,6 +88,9 @@ type Spec struct {
 	Kind       Kind   `json:"kind"`
 	Commander  string `json:"commander,omitempty"`
 	HeadSHA    string `json:"head_sha,omitempty"`
+	// CloneURL and DefaultBranch are the repository's own, from the payload.
+	CloneURL      string `json:"clone_url,omitempty"`
+	DefaultBranch string `json:"default_branch,omitempty"`
 	// Review is set for a review that supersedes at admission, that is, one
 	// nobody commanded (DT-93).
 	Review *Review `json:"review,omitempty"`

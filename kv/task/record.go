@@ -90,6 +90,8 @@ type Record struct {
 	InstallationID int64        `json:"installation_id"`
 	RepoID         int64        `json:"repo_id,omitempty"`
 	Repo           string       `json:"repo"`
+	CloneURL       string       `json:"clone_url,omitempty"`
+	DefaultBranch  string       `json:"default_branch,omitempty"`
 	FamiliarID     string       `json:"familiar_id"`
 	Kind           Kind         `json:"kind"`
 	Commander      string       `json:"commander,omitempty"`
@@ -143,7 +145,8 @@ func New(d Delivery, seq uint64, at Time) (Record, error) {
 	s := d.Task
 	r := Record{
 		V: Version, ID: s.ID, Source: d.Source, DeliveryID: d.ID, DeliverySeq: seq,
-		InstallationID: d.InstallationID, RepoID: d.RepoID, Repo: d.Repo, FamiliarID: s.FamiliarID,
+		InstallationID: d.InstallationID, RepoID: d.RepoID, Repo: d.Repo,
+		CloneURL: s.CloneURL, DefaultBranch: s.DefaultBranch, FamiliarID: s.FamiliarID,
 		Kind: s.Kind, Commander: s.Commander, State: Queued, Title: s.Kind.Title(), Number: s.Kind.Number(),
 		HeadSHA: s.HeadSHA, CreatedAt: at, UpdatedAt: at,
 	}
