@@ -1,8 +1,30 @@
 package kv
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/belay-run/belay/kv/task"
 )
+
+// HeaderRepo carries the repository's name for people; subjects carry its id.
+const HeaderRepo = "Belay-Repo"
+
+// taskNamespace is the fixed UUIDv5 namespace of task ids.
+var taskNamespace = uuid.MustParse("5d2c6a0e-8f3b-5c1e-9a74-be1a900d0001")
+
+// TaskID is the id of the task a delivery makes: UUIDv5 of source, newline,
+// message id. It is the same on every process and after every restart.
+func TaskID(source, messageID string) task.ID {
+	return task.ID(uuid.NewSHA1(taskNamespace, []byte(source+"\n"+messageID)).String())
+}
 
 // Accepted says what became of a delivery that was handed to the log.
 type Accepted struct {
@@ -15,23 +37,147 @@ type Accepted struct {
 	Duplicate bool
 }
 
-// Logged is a delivery with its place in the log.
-type Logged struct {
-	task.Delivery
-	Seq uint64
+// DeliveryLog is stream WEBHOOKS, the commit of every accepted webhook.
+type DeliveryLog struct {
+	js     jetstream.JetStream
+	stream jetstream.Stream
+	// Hooks are failpoints for tests.
+	Hooks *Hooks
 }
 
-// DeliveryQuery selects a page of the log, newest first.
-type DeliveryQuery struct {
-	Installation *int64
-	Repos        []string
-	Repo         string
-	Limit        int
-	Cursor       string
+// OpenDeliveryLog binds to stream WEBHOOKS, which must exist.
+func OpenDeliveryLog(ctx context.Context, js jetstream.JetStream) (*DeliveryLog, error) {
+	s, err := js.Stream(ctx, StreamWebhooks)
+	if err != nil {
+		return nil, fmt.Errorf("open stream %s: %w", StreamWebhooks, classify(err))
+	}
+	return &DeliveryLog{js: js, stream: s}, nil
 }
 
-// DeliveryPage is a part of the log; Next is "" at its end.
-type DeliveryPage struct {
-	Deliveries []Logged
-	Next       string
+// Accept stores a routed delivery exactly once and stamps its task's id. It
+// tries until ctx ends, always with the same message id, so a lost answer
+// makes no second message. One id with another body is a delivery of its own
+// when it came through another hook (an App's and a repository's hook share
+// ids, G01), else ErrReused. ErrFull and ErrUnknown: answer 503.
+func (l *DeliveryLog) Accept(ctx context.Context, d task.Delivery) (Accepted, error) {
+	acc, err := l.accept(ctx, d, task.MessageID(d.Source, d.ID))
+	if !errors.Is(err, ErrReused) || d.HookID == "" || acc.Delivery.HookID == d.HookID {
+		return acc, err
+	}
+	byHook := task.DeliveryID(d.HookID + ":" + string(d.ID))
+	return l.accept(ctx, d, task.MessageID(d.Source, byHook))
+}
+
+func (l *DeliveryLog) accept(ctx context.Context, d task.Delivery, msgID string) (Accepted, error) {
+	if d.Task != nil {
+		spec := *d.Task
+		spec.ID = TaskID(d.Source, msgID)
+		d.Task, d.Routing = &spec, task.ToTask(spec.ID)
+	}
+	data, err := json.Marshal(&d)
+	if err != nil {
+		return Accepted{}, fmt.Errorf("encode delivery: %w", err)
+	}
+	ack, tries, err := l.publish(ctx, Subject(&d), msgID, d.Repo, data)
+	if err != nil {
+		return Accepted{}, fmt.Errorf("publish delivery %s: %w", d.ID, err)
+	}
+	if !ack.Duplicate {
+		return Accepted{Delivery: d, Seq: ack.Sequence}, nil
+	}
+	first, err := l.Get(ctx, ack.Sequence)
+	if errors.Is(err, ErrNotFound) {
+		return Accepted{Delivery: d, Seq: ack.Sequence, Duplicate: true}, nil // purged with its tenant
+	}
+	if err != nil {
+		return Accepted{}, err
+	}
+	acc := Accepted{Delivery: first.Delivery, Seq: ack.Sequence, Duplicate: true}
+	if first.PayloadHash != d.PayloadHash {
+		return acc, ErrReused
+	}
+	if tries > 1 && first.ReceivedAt == d.ReceivedAt {
+		acc.Duplicate = false // an earlier try of this very call, its answer lost
+	}
+	return acc, nil
+}
+
+// publish repeats one message under one id until it is acknowledged, refused
+// or ctx ends.
+func (l *DeliveryLog) publish(ctx context.Context, subject, msgID, repo string, data []byte) (*jetstream.PubAck, int, error) {
+	wait := 20 * time.Millisecond
+	for tries := 1; ; tries++ {
+		ack, err := l.try(ctx, subject, msgID, repo, data)
+		if err == nil {
+			return ack, tries, nil
+		}
+		if !errors.Is(err, ErrUnknown) || ctx.Err() != nil {
+			return nil, tries, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, tries, err
+		case <-time.After(wait):
+		}
+		wait = min(2*wait, 500*time.Millisecond)
+	}
+}
+
+func (l *DeliveryLog) try(ctx context.Context, subject, msgID, repo string, data []byte) (*jetstream.PubAck, error) {
+	if err := l.Hooks.before(ctx, "publish", msgID); err != nil {
+		return nil, err
+	}
+	// A leader that died answers nobody: one try must not eat the whole deadline.
+	tctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	m := &nats.Msg{Subject: subject, Data: data, Header: nats.Header{jetstream.MsgIDHeader: {msgID}}}
+	if repo != "" {
+		m.Header[HeaderRepo] = []string{headerText(repo)}
+	}
+	ack, err := l.js.PublishMsg(tctx, m, jetstream.WithRetryAttempts(0))
+	if err != nil {
+		return nil, classify(err)
+	}
+	if err := l.Hooks.after(ctx, "publish", msgID); err != nil {
+		return nil, err
+	}
+	return ack, nil
+}
+
+// headerText keeps what may stand in a header line.
+func headerText(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if c < 0x20 || c == 0x7f {
+			b[i] = '?'
+		}
+	}
+	return string(b)
+}
+
+// Decode reads a message of the log.
+func Decode(data []byte) (task.Delivery, error) {
+	var d task.Delivery
+	if err := decode(data, &d, &d.V); err != nil {
+		return task.Delivery{}, fmt.Errorf("decode delivery: %w", err)
+	}
+	if d.ID == "" || d.Routing == "" {
+		return task.Delivery{}, fmt.Errorf("decode delivery: %w: no delivery_id or routing", ErrCorrupt)
+	}
+	return d, nil
+}
+
+// Get reads the delivery at a sequence.
+func (l *DeliveryLog) Get(ctx context.Context, seq uint64) (Logged, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	m, err := l.stream.GetMsg(ctx, seq)
+	if err != nil {
+		return Logged{}, fmt.Errorf("read delivery %d: %w", seq, classify(err))
+	}
+	d, err := Decode(m.Data)
+	if err != nil {
+		return Logged{}, err
+	}
+	return Logged{Delivery: d, Seq: seq}, nil
 }

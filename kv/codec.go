@@ -1,0 +1,58 @@
+package kv
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/belay-run/belay/kv/task"
+)
+
+// decode reads a versioned JSON record into v, whose field `v` is at version:
+// a newer one is ErrNewer, anything else that does not parse ErrCorrupt.
+// Neither is ever written over.
+func decode(data []byte, v any, version *int) error {
+	err := json.Unmarshal(data, v)
+	if err == nil && *version <= task.Version {
+		return nil
+	}
+	// A newer shape may not parse at all: look at its number alone.
+	var head struct {
+		V int `json:"v"`
+	}
+	if json.Unmarshal(data, &head) == nil && head.V > task.Version {
+		return fmt.Errorf("%w: v %d, this belay knows %d", ErrNewer, head.V, task.Version)
+	}
+	return fmt.Errorf("%w: %w", ErrCorrupt, err)
+}
+
+// encodeRecord writes a record within MaxRecord: free text is cut, in the
+// order of what is missed least.
+func encodeRecord(r task.Record) ([]byte, error) {
+	for _, limit := range []int{0, 16 << 10, 2 << 10, 256} {
+		if limit > 0 {
+			r = cutText(r, limit)
+		}
+		b, err := json.Marshal(&r)
+		if err != nil {
+			return nil, fmt.Errorf("encode task %s: %w", r.ID, err)
+		}
+		if len(b) <= task.MaxRecord {
+			return b, nil
+		}
+	}
+	return nil, fmt.Errorf("encode task %s: %w", r.ID, ErrTooLarge)
+}
+
+func cutText(r task.Record, limit int) task.Record {
+	log := make([]task.Attempt, len(r.AttemptLog))
+	copy(log, r.AttemptLog)
+	for i := range log {
+		log[i].Detail, log[i].Tail = task.Cut(log[i].Detail, limit), task.Cut(log[i].Tail, limit)
+	}
+	r.AttemptLog = log
+	r.Summary, r.Reason, r.Title = task.Cut(r.Summary, limit), task.Cut(r.Reason, limit), task.Cut(r.Title, limit)
+	for _, s := range []*string{&r.Kind.IssueBody, &r.Kind.CommentBody, &r.Kind.DiffHunk, &r.Kind.Body, &r.Kind.IssueTitle, &r.Kind.PRTitle, &r.Kind.Custom.Title} {
+		*s = task.Cut(*s, limit)
+	}
+	return r
+}

@@ -1,0 +1,138 @@
+package kv
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/belay-run/belay/kv/task"
+)
+
+// Names of the streams and the bucket, as in streams.json.
+const (
+	StreamWebhooks = "WEBHOOKS"
+	StreamState    = "KV_STATE"
+	StreamAudit    = "AUDIT"
+	BucketState    = "STATE"
+	ConsumerAdmit  = "admit"
+	ConsumerTasks  = "tasks"
+)
+
+// First tokens of the keys of bucket STATE (DESIGN §4).
+const (
+	PrefixTask         = "task"
+	PrefixSupersede    = "supersede"
+	PrefixWorker       = "worker"
+	PrefixSlots        = "slots"
+	PrefixSeen         = "seen"
+	PrefixInstallation = "installation"
+	PrefixControl      = "control"
+	PrefixLease        = "lease"
+)
+
+// ControlPause is the key that stops claims everywhere while it exists.
+const ControlPause = PrefixControl + ".pause"
+
+// Key joins tokens into a key of the bucket or a subject. It is injective:
+// bytes outside [A-Za-z0-9_-] become =XX and an empty token a lone "=", so
+// no two token lists give one key (X12).
+func Key(tokens ...string) string {
+	var b strings.Builder
+	for i, t := range tokens {
+		if i > 0 {
+			b.WriteByte('.')
+		}
+		writeToken(&b, t)
+	}
+	return b.String()
+}
+
+func writeToken(b *strings.Builder, t string) {
+	if t == "" {
+		b.WriteByte('=')
+		return
+	}
+	for i := range len(t) {
+		if c := t[i]; plain(c) {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(b, "=%02X", c)
+		}
+	}
+}
+
+func plain(c byte) bool {
+	return c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '_' || c == '-'
+}
+
+// Tokens splits a key into the tokens that Key joined.
+func Tokens(key string) ([]string, error) {
+	parts := strings.Split(key, ".")
+	for i, p := range parts {
+		t, err := readToken(p)
+		if err != nil {
+			return nil, fmt.Errorf("parse key %q: %w", key, err)
+		}
+		parts[i] = t
+	}
+	return parts, nil
+}
+
+func readToken(p string) (string, error) {
+	if p == "=" {
+		return "", nil
+	}
+	if !strings.Contains(p, "=") {
+		return p, nil
+	}
+	var b strings.Builder
+	for i := 0; i < len(p); i++ {
+		if p[i] != '=' {
+			b.WriteByte(p[i])
+			continue
+		}
+		if i+2 >= len(p) {
+			return "", fmt.Errorf("token %q ends in an escape", p)
+		}
+		n, err := strconv.ParseUint(p[i+1:i+3], 16, 8)
+		if err != nil {
+			return "", fmt.Errorf("token %q has a bad escape", p)
+		}
+		b.WriteByte(byte(n))
+		i += 2
+	}
+	return b.String(), nil
+}
+
+func num(n int64) string { return strconv.FormatInt(n, 10) }
+
+// TaskKey is the key of a task's record.
+func TaskKey(installation int64, id task.ID) string {
+	return Key(PrefixTask, num(installation), string(id))
+}
+
+// SupersedeKey is the key of the pointer to the newest review.
+func SupersedeKey(k task.SupersedeKey) string {
+	return Key(PrefixSupersede, num(k.InstallationID), num(k.RepoID), strconv.Itoa(k.Number), k.FamiliarID)
+}
+
+// WorkerKey is the key of a boot's beats.
+func WorkerKey(boot task.BootID) string { return Key(PrefixWorker, string(boot)) }
+
+// SeenKey is the key of the replay guard for a body.
+func SeenKey(source, sha256 string) string { return Key(PrefixSeen, source, sha256) }
+
+// InstallationKey is the key of what belay knows of an installation.
+func InstallationKey(id int64) string { return Key(PrefixInstallation, num(id)) }
+
+// Subject is where a delivery stands in stream WEBHOOKS:
+// webhook.<installation>.<repo>.<task|ignored>.<kind|reason>.
+func Subject(d *task.Delivery) string {
+	what, which := "ignored", ""
+	if d.Task != nil {
+		what, which = "task", string(d.Task.Kind.Name)
+	} else if r, ok := d.Routing.Reason(); ok {
+		which = string(r)
+	}
+	return Key("webhook", num(d.InstallationID), num(d.RepoID), what, which)
+}
