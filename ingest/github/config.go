@@ -1,0 +1,93 @@
+package github
+
+import "strings"
+
+// Config is what routing needs to know of a source. Its caller validates it;
+// routing only reads it.
+type Config struct {
+	// Source is the webhook endpoint's name, task.DefaultSource for /webhook.
+	Source string
+	// AppConfigured tells whether a GitHub App stands behind the source.
+	// AppID 0 accepts the hooks of any App.
+	AppConfigured bool
+	AppID         int64
+	// AppLogin is the App's own login, such as `ourapp[bot]`; may be empty.
+	AppLogin  string
+	Familiars []Familiar
+	// ReviewFamiliar is the id of the familiar that reviews pull requests
+	// nobody asked it to; empty means the first one.
+	ReviewFamiliar string
+	// ReviewPullRequest switches the review lane on, IncludeDrafts drafts in it.
+	ReviewPullRequest bool
+	IncludeDrafts     bool
+	Lanes             Lanes
+	// SurfacesReady tells whether workers can ask GitHub for a commander's
+	// permission and answer there. Until then gated commands are ignored.
+	SurfacesReady bool
+	// DedupeDays is how long a delivery is remembered; a payload older than
+	// that by its own time could be a replay. 0 sets no limit.
+	DedupeDays int
+}
+
+// Lanes switches triggers on. The review lane has its own switch.
+type Lanes struct{ Assignment, Label, Command bool }
+
+// AllLanes has every trigger on, the default.
+var AllLanes = Lanes{Assignment: true, Label: true, Command: true}
+
+// Familiar is a bot identity: which logins, labels and commands reach it.
+type Familiar struct {
+	ID            string
+	DisplayName   string
+	BotUsername   string // a login, usually with `[bot]`
+	TriggerLabels []string
+}
+
+const botSuffix = "[bot]"
+
+// handle is what people write after the @.
+func (f *Familiar) handle() string { return strings.TrimSuffix(fold(f.BotUsername), botSuffix) }
+
+// is reports whether login is the familiar's. A bot_username configured
+// without `[bot]` also stands for the App's account with it.
+func (f *Familiar) is(login string) bool {
+	login, own := fold(login), fold(f.BotUsername)
+	return own != "" && (login == own || login == own+botSuffix)
+}
+
+// byLogin returns the familiar with the login, nil when there is none.
+func (c *Config) byLogin(login string) *Familiar {
+	for i := range c.Familiars {
+		if f := &c.Familiars[i]; f.is(login) {
+			return f
+		}
+	}
+	return nil
+}
+
+// byLabel returns the first familiar that the label triggers.
+func (c *Config) byLabel(label string) *Familiar {
+	for i := range c.Familiars {
+		for _, l := range c.Familiars[i].TriggerLabels {
+			if l == label && l != "" {
+				return &c.Familiars[i]
+			}
+		}
+	}
+	return nil
+}
+
+// reviewer returns the familiar of the review lane.
+func (c *Config) reviewer() *Familiar {
+	for i := range c.Familiars {
+		if f := &c.Familiars[i]; c.ReviewFamiliar == "" || f.ID == c.ReviewFamiliar {
+			return f
+		}
+	}
+	return nil
+}
+
+// ours reports whether the login is the App's or a familiar's.
+func (c *Config) ours(login string) bool {
+	return login != "" && (fold(login) == fold(c.AppLogin) || c.byLogin(login) != nil)
+}

@@ -1,0 +1,89 @@
+package github
+
+import "time"
+
+// Event is what routing reads of a payload. Zero values are absent ones.
+type Event struct {
+	Action       string
+	Installation int64 // installation.id
+	Repository   Repository
+	Sender       string // sender.login
+	Assignee     string // assignee.login
+	Label        string // label.name
+	Number       int    // number, of pull_request events
+	Before       string // before, the head that a push replaced
+	Deleted      bool   // deleted, of push events
+	HeadCommitAt time.Time
+	Issue        Issue
+	PullRequest  PullRequest
+	Comment      Comment
+	Review       Comment
+}
+
+// Repository is the base repository, the one that the hook belongs to.
+type Repository struct {
+	ID            int64
+	FullName      string
+	CloneURL      string
+	DefaultBranch string
+	PushedAt      time.Time
+}
+
+// Issue is an issue, or the issue side of a pull request.
+type Issue struct {
+	Number        int
+	Title         string
+	Body          string
+	IsPullRequest bool
+	UpdatedAt     time.Time
+}
+
+// PullRequest is a pull request. Its head repository is not read: it may be
+// gone (G16), and nothing depends on it.
+type PullRequest struct {
+	Number    int
+	Title     string
+	Draft     bool
+	Author    string
+	HeadSHA   string // head.sha, never merge_commit_sha (G27)
+	UpdatedAt time.Time
+}
+
+// Comment is an issue's comment, a review's comment, or a review itself.
+type Comment struct {
+	Author    string
+	Body      string
+	DiffHunk  string
+	UpdatedAt time.Time // updated_at, or a review's submitted_at
+}
+
+// number is the issue or pull request that the event is about, 0 when none.
+func (ev *Event) number() int {
+	for _, n := range []int{ev.Issue.Number, ev.PullRequest.Number, ev.Number} {
+		if n != 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+// occurredAt is the newest time that GitHub itself wrote into the payload,
+// zero when there is none. A push names only its repository's; a commit's own
+// time is its author's word and comes last.
+func (ev *Event) occurredAt() time.Time {
+	var newest time.Time
+	for _, t := range []time.Time{
+		ev.Issue.UpdatedAt, ev.PullRequest.UpdatedAt, ev.Comment.UpdatedAt, ev.Review.UpdatedAt,
+	} {
+		if t.After(newest) {
+			newest = t
+		}
+	}
+	switch {
+	case !newest.IsZero():
+		return newest
+	case !ev.Repository.PushedAt.IsZero():
+		return ev.Repository.PushedAt
+	}
+	return ev.HeadCommitAt
+}
