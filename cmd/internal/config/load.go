@@ -1,0 +1,252 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// DefaultFile is read from the working directory when no file is named.
+const DefaultFile = "belay.toml"
+
+// fileVar names the file in the environment.
+const fileVar = "BELAY_CONFIG"
+
+// Find returns the file to load: the one of --config, else of $BELAY_CONFIG,
+// else DefaultFile if there is one, else "".
+func Find(flag string, environ []string) string {
+	if flag != "" {
+		return flag
+	}
+	if path := lookup(environ, fileVar); path != "" {
+		return path
+	}
+	if _, err := os.Stat(DefaultFile); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return DefaultFile
+	}
+	return ""
+}
+
+// Load reads a file and the environment, as os.Environ gives it, and checks
+// the result. Without a path it starts from the defaults.
+//
+// It fails with an error of kind ErrUnreadable and no Config, or with an
+// *Error that holds every problem and the Config as far as it was understood,
+// for doctor to look on.
+func Load(path string, environ []string) (*Config, error) {
+	c := blank()
+	c.File = path
+	p := &problems{lines: c.lines, origins: c.origins}
+	if path == "" {
+		c.Familiars = []Familiar{exampleFamiliar()}
+	} else if err := c.readFile(path, p); err != nil {
+		return nil, err
+	}
+	c.readEnviron(environ, p)
+	c.readSecretFiles(p)
+	host, err := os.Hostname()
+	if err != nil {
+		host = "belay"
+	}
+	c.derive(host)
+	c.validate(p)
+	return c, p.err(path)
+}
+
+// Default is the configuration without a file and without an environment:
+// loopback, one familiar `belay` with the label `belay`, and data in dir
+// ("data" if empty). EnsureSecret completes it.
+func Default(dir string) *Config {
+	c := blank()
+	c.Familiars = []Familiar{exampleFamiliar()}
+	if dir != "" {
+		c.Storage.Dir = dir
+	}
+	c.derive("belay")
+	return c
+}
+
+// blank is a configuration of nothing but defaults, without familiars.
+func blank() *Config {
+	c := &Config{origins: map[string]Origin{}, lines: map[string]int{}}
+	for _, s := range sections(c) {
+		for _, f := range s.fields {
+			f.setDefault()
+		}
+	}
+	return c
+}
+
+func exampleFamiliar() Familiar {
+	return Familiar{ID: "belay", DisplayName: "Belay", BotUsername: "belay[bot]", TriggerLabels: []string{"belay"}}
+}
+
+// readFile sets what the file has.
+func (c *Config) readFile(path string, p *problems) error {
+	src, err := os.ReadFile(path)
+	if err != nil {
+		var pe *fs.PathError
+		if errors.As(err, &pe) {
+			err = pe.Err
+		}
+		return &unreadable{fmt.Sprintf("%s: %v: check --config, $%s and the file's permissions", path, err, fileVar), err}
+	}
+	tree := map[string]any{}
+	if err := toml.Unmarshal(src, &tree); err != nil {
+		return syntaxError(path, err)
+	}
+	c.locate(src)
+	for _, s := range sections(c) {
+		v, ok := tree[s.name]
+		if !ok {
+			continue
+		}
+		table, ok := v.(map[string]any)
+		if !ok {
+			p.add(s.name, "", "is not a section", "write ["+s.name+"] on a line of its own, and its keys below")
+			continue
+		}
+		c.readTable(s.name, s.fields, table, p)
+	}
+	if v, ok := tree[familiarsKey]; ok {
+		c.readFamiliars(v, p)
+	}
+	c.unknownSections(tree, p)
+	return nil
+}
+
+// syntaxError says where a file is not TOML.
+func syntaxError(path string, err error) error {
+	where := path
+	var de *toml.DecodeError
+	if errors.As(err, &de) {
+		row, col := de.Position()
+		where = fmt.Sprintf("%s: line %d, column %d", path, row, col)
+	}
+	return &unreadable{fmt.Sprintf("%s: %s: correct the file's TOML", where, strings.TrimPrefix(err.Error(), "toml: ")), err}
+}
+
+// readTable sets the fields of one table and notes keys that are not among
+// them.
+func (c *Config) readTable(prefix string, fs []field, table map[string]any, p *problems) {
+	known := map[string]bool{}
+	for _, f := range fs {
+		known[f.name] = true
+		v, ok := table[f.name]
+		if !ok {
+			continue
+		}
+		c.origins[f.key] = OriginFile
+		if msg := f.set(v); msg != "" {
+			p.add(f.key, show(f, v), msg, f.hint())
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(table)) {
+		if !known[name] {
+			p.add(prefix+"."+name, "", "unknown key", nearest(prefix, name))
+		}
+	}
+}
+
+const familiarsKey = "familiars"
+
+// readFamiliars sets the familiars of the file.
+func (c *Config) readFamiliars(v any, p *problems) {
+	const next = "write [[familiars]], with two brackets, above each"
+	list, ok := v.([]any)
+	if !ok {
+		p.add(familiarsKey, "", "is not a list of familiars", next)
+		return
+	}
+	c.Familiars = make([]Familiar, len(list))
+	for i, e := range list {
+		prefix := familiarKey(i)
+		table, ok := e.(map[string]any)
+		if !ok {
+			p.add(prefix, "", "is not a familiar", next)
+			continue
+		}
+		c.readTable(prefix, fields(prefix, "", reflect.ValueOf(&c.Familiars[i]).Elem()), table, p)
+	}
+}
+
+// familiarKey is the dotted key of the familiar at index i.
+func familiarKey(i int) string { return fmt.Sprintf("%s[%d]", familiarsKey, i) }
+
+// readEnviron sets what the environment has, over the file.
+func (c *Config) readEnviron(environ []string, p *problems) {
+	known := map[string]bool{}
+	for _, s := range sections(c) {
+		for _, f := range s.fields {
+			known[f.env] = true
+			text := lookup(environ, f.env)
+			if text == "" {
+				continue
+			}
+			c.origins[f.key] = envOrigin(f.env)
+			if msg := f.setText(text); msg != "" {
+				p.add(f.key, show(f, text), msg, f.hint())
+			}
+		}
+	}
+	for _, kv := range environ {
+		name, text, _ := strings.Cut(kv, "=")
+		if text == "" || known[name] || !ours(name) {
+			continue
+		}
+		p.add(name, "", "unknown variable", nearestVariable(name))
+	}
+}
+
+// serviceVar matches what Kubernetes and Docker set for a service that is
+// called belay-nats or the like.
+var serviceVar = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT|PORT|PORT_[0-9]+_(TCP|UDP|SCTP))(_[A-Z0-9_]+)?$`)
+
+// ours reports whether a variable can only be meant for a section.
+func ours(name string) bool {
+	if name == "BELAY_NATS_PASSWORD" || serviceVar.MatchString(name) { // nats.conf reads the password
+		return false
+	}
+	for _, s := range sections(&Config{}) {
+		if strings.HasPrefix(name, "BELAY_"+strings.ToUpper(s.name)+"_") {
+			return true
+		}
+	}
+	return false
+}
+
+// lookup returns a variable, the last one that is there as the shell does.
+func lookup(environ []string, name string) string {
+	value := ""
+	for _, kv := range environ {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}
+
+// show writes a value that was found, empty for secrets.
+func show(f field, v any) string {
+	if f.secret() {
+		return ""
+	}
+	switch v := v.(type) {
+	case string:
+		if f.key == "nats.url" {
+			v = redactURLs(v)
+		}
+		return quote(v)
+	case int64, float64, bool:
+		return fmt.Sprint(v)
+	}
+	return ""
+}

@@ -1,0 +1,155 @@
+package config
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/belay-run/belay/kv/redact"
+)
+
+// secretFile is the file in storage.dir with the webhook secret that belay
+// made.
+const secretFile = "webhook-secret"
+
+// ErrNoSecret means that no webhook secret is configured and none was made yet.
+var ErrNoSecret = errors.New("no webhook secret")
+
+// SecretFile is where the webhook secret that belay makes is kept.
+func (c *Config) SecretFile() string { return filepath.Join(c.Storage.Dir, secretFile) }
+
+// EnsureSecret makes sure that there is a webhook secret. Where none is
+// configured it takes the one in SecretFile, which the first call makes: 64
+// hex digits of 32 random bytes, mode 0600. Of processes that call it at once
+// all get the same. It returns the file, or "" when the secret is configured.
+func (c *Config) EnsureSecret() (string, error) {
+	if len(c.GitHub.WebhookSecrets) > 0 {
+		return "", nil
+	}
+	path := c.SecretFile()
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if err := makeSecret(path); err != nil {
+			return "", fmt.Errorf("make webhook secret %s: %w", path, err)
+		}
+	}
+	return path, c.UseSecretFile()
+}
+
+// UseSecretFile takes the webhook secret that EnsureSecret made, for clients.
+// It does nothing where one is configured, and is ErrNoSecret where there is
+// none.
+func (c *Config) UseSecretFile() error {
+	if len(c.GitHub.WebhookSecrets) > 0 {
+		return nil
+	}
+	path := c.SecretFile()
+	s, err := ReadSecret(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w in the configuration or in %s", ErrNoSecret, path)
+	}
+	if err != nil {
+		return fmt.Errorf("read webhook secret: %w", err)
+	}
+	c.GitHub.WebhookSecrets = []redact.Secret{s}
+	return nil
+}
+
+// makeSecret writes a new secret to path, unless another process has by then:
+// a link is made only where nothing is, and only to a file that is complete.
+func makeSecret(path string) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	var raw [32]byte
+	if _, err := rand.Read(raw[:]); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, "."+secretFile+"-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.WriteString(hex.EncodeToString(raw[:]) + "\n")
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// syncDir makes the names in a folder durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// ReadSecret reads a file that holds one secret. White space around it is
+// dropped; an empty file is an error.
+func ReadSecret(path string) (redact.Secret, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	s := strings.TrimSpace(string(b))
+	if s == "" {
+		return "", fmt.Errorf("%s is empty", path)
+	}
+	return redact.Secret(s), nil
+}
+
+// readSecretFiles replaces secrets by those of the files that are named. A
+// secret and its file may both be set in different places, and the place of
+// higher precedence wins; in one place it is a problem.
+func (c *Config) readSecretFiles(p *problems) {
+	g, a := &c.GitHub, &c.API
+	if len(g.WebhookSecretFiles) > 0 && c.useFile(p, "github.webhook_secrets", "github.webhook_secret_files") {
+		g.WebhookSecrets = nil
+		for _, path := range g.WebhookSecretFiles {
+			g.WebhookSecrets = append(g.WebhookSecrets, readInto(p, "github.webhook_secret_files", path))
+		}
+	}
+	if a.ServiceTokenFile != "" && c.useFile(p, "api.service_token", "api.service_token_file") {
+		a.ServiceToken = readInto(p, "api.service_token_file", a.ServiceTokenFile)
+	}
+}
+
+// useFile decides between a secret and its file.
+func (c *Config) useFile(p *problems, value, file string) bool {
+	v, f := c.Origin(value).rank(), c.Origin(file).rank()
+	if v == f {
+		p.add(file, "", "is set beside "+value, "keep one of the two")
+	}
+	return f > v
+}
+
+// readInto reads a secret, or notes why it cannot.
+func readInto(p *problems, key, path string) redact.Secret {
+	s, err := ReadSecret(path)
+	if err != nil {
+		p.add(key, quote(path), reason(err), "name a file that belay may read and that holds the secret")
+	}
+	return s
+}
+
+// reason is an error without the path that the problem names already.
+func reason(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err.Error()
+	}
+	return "is empty"
+}
