@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -62,7 +63,7 @@ func (f Familiar) validate(p *problems, key string) {
 	if slices.Contains(f.TriggerLabels, "") {
 		p.add(key+".trigger_labels", "", "has an empty label", "remove it")
 	}
-	for name := range f.Env {
+	for _, name := range slices.Sorted(maps.Keys(f.Env)) {
 		if !variable.MatchString(name) {
 			p.add(key+".env", quote(name), "is not a variable's name", "write letters, digits and _, such as API_KEY")
 		}

@@ -107,9 +107,9 @@ func TestUnreadable(t *testing.T) {
 	require.ErrorIs(t, err, ErrUnreadable)
 	require.ErrorIs(t, err, os.ErrNotExist)
 	for text, want := range map[string]string{
-		"[server]\nlisten = 127.0.0.1:3000\n":           "line 2",
-		"[server]\nlisten = \"a\"\nlisten = \"b\"\n":    "already defined",
-		"[server\n":                                     "line 1",
+		"[server]\nlisten = 127.0.0.1:3000\n":        "line 2",
+		"[server]\nlisten = \"a\"\nlisten = \"b\"\n": "already defined",
+		"[server\n": "line 1",
 		"[[familiars]]\nid = \"a\"\nskills = [\"go\"\n": "TOML",
 	} {
 		c, err := load(t, text)

@@ -99,9 +99,12 @@ func (c *Config) validateNATS(p *problems) {
 		p.add("nats.config", quote(n.Config), "is for the embedded server, and nats.url names another", "keep one of the two")
 	}
 	if n.URL == "" {
-		for key, v := range map[string]string{"nats.creds_file": n.CredsFile, "nats.tls_ca": n.TLSCA, "nats.tls_cert": n.TLSCert, "nats.tls_key": n.TLSKey} {
-			if v != "" {
-				p.add(key, quote(v), "is for an external server, and nats.url is not set", "set url under [nats], or remove it")
+		external := []struct{ key, value string }{
+			{"nats.creds_file", n.CredsFile}, {"nats.tls_ca", n.TLSCA}, {"nats.tls_cert", n.TLSCert}, {"nats.tls_key", n.TLSKey},
+		}
+		for _, e := range external {
+			if e.value != "" {
+				p.add(e.key, quote(e.value), "is for an external server, and nats.url is not set", "set url under [nats], or remove it")
 			}
 		}
 	}
