@@ -17,7 +17,7 @@ func TestRules(t *testing.T) {
 		"unknown section":         {"[servr]\na = 1\n", "line 1: servr: unknown section: did you mean server?"},
 		"unknown list":            {"[[callbacks]]\na = 1\n", "callbacks: unknown section"},
 		"unknown at top":          {"listen = \"a\"\n", "line 1: listen: unknown key: did you mean server.listen?"},
-		"key of another section":  {"[server]\nconcurrency = 1\n", "server.concurrency: unknown key: did you mean worker.concurrency?"},
+		"key of another section":  {"[storage]\nname = 1\n", "storage.name: unknown key: did you mean worker.name?"},
 		"section is a value":      {"server = 1\n", "server: is not a section"},
 		"string for bool":         {"[server]\nallow_public = \"yes\"\n", `server.allow_public = "yes": is not true or false`},
 		"string for number":       {"[worker]\nconcurrency = \"4\"\n", `worker.concurrency = "4": is not a whole number`},
