@@ -16,5 +16,5 @@
 // String and Writer run the same scanner: for any way of cutting a text into
 // writes, a Writer passes on exactly what String returns. The scanner holds
 // back only what may still turn out to be a secret, at most one byte less
-// than the longest live value or 31 bytes.
+// than the longest live value or 30 bytes.
 package redact

@@ -9,8 +9,9 @@ import (
 const Hidden = "[redacted]"
 
 // Secret is a string that no log, format verb or encoder prints; Reveal is
-// the only way to its value. The empty secret prints as nothing, so that a
-// setting that is not set shows.
+// the only way to its value. (But encoding/json writes the keys of a map as
+// the plain strings they are: a Secret is never to be one.) The empty secret
+// prints as nothing, so that a setting that is not set shows.
 type Secret string
 
 // Reveal returns the value.
