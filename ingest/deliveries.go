@@ -1,0 +1,68 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/belay-run/belay/ingest/github"
+	"github.com/belay-run/belay/kv"
+)
+
+type wireDeliveries struct {
+	OK         bool           `json:"ok"`
+	Deliveries []wireDelivery `json:"deliveries"`
+	NextCursor string         `json:"nextCursor,omitempty"`
+}
+
+type wireOneDelivery struct {
+	OK       bool         `json:"ok"`
+	Delivery wireDelivery `json:"delivery"`
+}
+
+func (s *Server) listDeliveries(w http.ResponseWriter, r *http.Request, c Caller) error {
+	q, err := parseList(r)
+	if err != nil {
+		return err
+	}
+	if q.status != "" {
+		return badParameter("status", "left out: deliveries have none")
+	}
+	out := wireDeliveries{OK: true, Deliveries: []wireDelivery{}}
+	if inst, ok := q.within(c.Scope); ok {
+		ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
+		defer cancel()
+		page, err := s.o.Deliveries.Page(ctx, kv.DeliveryQuery{
+			Installation: inst, Repos: c.Scope.Repos, Repo: q.repo, Limit: q.limit, Cursor: q.cursor,
+		})
+		if err != nil {
+			return err
+		}
+		for i := range page.Deliveries {
+			out.Deliveries = append(out.Deliveries, deliveryOf(&page.Deliveries[i]))
+		}
+		out.NextCursor = page.Next
+	}
+	writeJSON(w, http.StatusOK, out)
+	return nil
+}
+
+func (s *Server) showDelivery(w http.ResponseWriter, r *http.Request, c Caller) error {
+	id, err := github.ParseDeliveryID(chi.URLParam(r, "id"))
+	if err != nil {
+		return errDelivery
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
+	defer cancel()
+	l, err := s.o.Deliveries.Find(ctx, id)
+	if errors.Is(err, kv.ErrNotFound) || err == nil && !c.Scope.sees(l.InstallationID, l.Repo) {
+		return errDelivery
+	}
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, wireOneDelivery{OK: true, Delivery: deliveryOf(&l)})
+	return nil
+}

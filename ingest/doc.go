@@ -1,0 +1,46 @@
+// Package ingest is belay's HTTP front door: it turns GitHub's webhooks into
+// deliveries of the log, and answers lists, tasks and commands under
+// /api/github. It knows its stores by the small interfaces of ports.go only.
+//
+// # The webhook
+//
+// Each step answers or hands on; nothing is stored before the last (DESIGN §5):
+//
+//	POST /webhook
+//	  │ 1 body ≤ MaxBody ─────────── 413 payload too large
+//	  │   all bodies ≤ MaxInFlight ─ 503 too many bodies in flight
+//	  │ 2 X-Hub-Signature-256 ────── 401 missing signature | invalid signature
+//	  │ 3 X-GitHub-Event ─────────── 400 missing event type
+//	  │ 4 X-GitHub-Delivery ──────── 400 missing delivery id | invalid delivery id
+//	  │   JSON, or a form's payload  400 parse error
+//	  │ 5 route (pure)
+//	  ▼ 6 DeliveryLog.Accept ─────── 409 delivery id reused with another body
+//	  200 {"ok":true,…}              503 storage unavailable
+//
+// Safety: 200 is said only after Accept said that the delivery is durable
+// (DT-1, DT-51). Accept runs detached from the client's connection, so a
+// client that hangs up can not make half a write of it, and a repeat is a
+// duplicate. No part of a body outlives its request: bodies live in pooled
+// buffers, and what routing keeps of them is copied.
+//
+// Liveness: the answer is said within IntakeDeadline of the request's first
+// byte (DT-54), below GitHub's own 10 s: the body has to be read by then and
+// Accept has what is left. A 503 loses nothing that GitHub was told it has;
+// the redelivery of such a delivery is asked for elsewhere (DESIGN §10).
+//
+// A panic answers 500, is logged and counted, and ends nothing but its request.
+//
+// # The API
+//
+// Reads and commands pass, in this order, the guard of open mode or the
+// bearer token (401, the same answer for everything), and for mutations the
+// content type (415) and the origin (403). A caller's Scope travels in the
+// request's context and is applied inside every query, so that what is out of
+// scope reads as what does not exist. Every read, denial and mutation is told
+// to the Auditor.
+//
+// # Two listeners
+//
+// Public serves the webhook, the API and health without details; Admin serves
+// health with details and /metrics, and is meant for loopback.
+package ingest

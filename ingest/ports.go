@@ -1,0 +1,105 @@
+package ingest
+
+import (
+	"context"
+	"io"
+
+	"github.com/belay-run/belay/kv"
+	"github.com/belay-run/belay/kv/task"
+	"github.com/belay-run/belay/kv/view"
+)
+
+// DeliveryLog makes a routed delivery durable, exactly once. It stamps the
+// task's id and the routing of a delivery with a task, and applies the rule
+// of the hook ids itself (DESIGN §5). It tries until ctx ends and never
+// beyond. kv.ErrReused is a 409, every other error a 503.
+type DeliveryLog interface {
+	Accept(ctx context.Context, d task.Delivery) (kv.Accepted, error)
+}
+
+// Deliveries reads the log, newest first. Errors: kv.ErrNotFound, kv.ErrCursor.
+type Deliveries interface {
+	Page(ctx context.Context, q kv.DeliveryQuery) (kv.DeliveryPage, error)
+	Find(ctx context.Context, id task.DeliveryID) (kv.Logged, error)
+}
+
+// TaskList is the read model of tasks. List answers view.ErrCursor for a
+// cursor that it did not give out.
+type TaskList interface {
+	List(q view.Query) (view.Page, error)
+	Find(id task.ID) (view.Item, bool)
+}
+
+// TaskStore reads one task's record from the leader; kv.ErrNotFound if there
+// is none.
+type TaskStore interface {
+	Get(ctx context.Context, installation int64, id task.ID) (task.Record, uint64, error)
+}
+
+// Commands are what a person may do to a task. On task.ErrState the returned
+// record is the one that refused; kv.ErrNotFound if there is none.
+type Commands interface {
+	Retry(ctx context.Context, installation int64, id task.ID, caller string) (task.Record, error)
+	Cancel(ctx context.Context, installation int64, id task.ID, caller, reason string) (task.Record, error)
+}
+
+// Logs opens the whole output of an attempt; fs.ErrNotExist if it is not kept
+// on this machine.
+type Logs interface {
+	OpenLog(id task.ID, attempt int) (io.ReadCloser, error)
+}
+
+// Auditor is told of what callers did. Its methods must not block for long.
+type Auditor interface {
+	// Read notes that caller read what; counts are kept per caller and minute.
+	Read(caller, what string)
+	// Denied notes a refused request of a remote address.
+	Denied(what, remote string)
+	// Mutation notes a command, or a delivery id that came with another body.
+	Mutation(ctx context.Context, e AuditEntry)
+}
+
+// AuditEntry is one thing that somebody did or tried.
+type AuditEntry struct {
+	// Action is one of the Audit constants.
+	Action string
+	// Caller is who asked: `local`, `service`, a tenant, or `github`.
+	Caller       string
+	Installation int64
+	Repo         string
+	TaskID       task.ID
+	DeliveryID   task.DeliveryID
+	// Detail says how it went, for people.
+	Detail string
+}
+
+// The actions of audit entries.
+const (
+	AuditRetry    = "retry"
+	AuditCancel   = "cancel"
+	AuditConflict = "conflict"
+)
+
+// Prober tells how the process and its store are.
+type Prober interface {
+	// Store returns nil if the store answers.
+	Store(ctx context.Context) error
+	// Ready returns the conditions that fail, none if all is well.
+	Ready(ctx context.Context) []Condition
+}
+
+// Condition is something that keeps the process from being ready.
+type Condition struct {
+	// Name is a short word; the public listener shows it.
+	Name string `json:"name"`
+	// Message says what is wrong, Next what to do; only Admin shows them.
+	Message string `json:"message"`
+	Next    string `json:"next,omitempty"`
+}
+
+// noAudit is the Auditor of a server that was given none.
+type noAudit struct{}
+
+func (noAudit) Read(string, string)                  {}
+func (noAudit) Denied(string, string)                {}
+func (noAudit) Mutation(context.Context, AuditEntry) {}

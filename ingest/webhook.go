@@ -1,0 +1,184 @@
+package ingest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/belay-run/belay/ingest/github"
+	"github.com/belay-run/belay/kv"
+	"github.com/belay-run/belay/kv/task"
+)
+
+// wireAccepted is the 200 of a webhook; one of Task, Ignored and Pong is set.
+type wireAccepted struct {
+	OK        bool        `json:"ok"`
+	Task      task.ID     `json:"task,omitempty"`
+	Ignored   task.Reason `json:"ignored,omitempty"`
+	Pong      bool        `json:"pong,omitempty"`
+	Duplicate bool        `json:"duplicate,omitempty"`
+}
+
+// webhook answers POST /webhook: see the package comment for its steps.
+func (s *Server) webhook(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		s.metrics.reject(reasonMethod)
+		s.fail(w, errMethod)
+		return
+	}
+	now := s.o.Now()
+	started := s.started(r, now)
+	s.metrics.requests.Inc()
+	defer s.metrics.requests.Dec()
+	acc, err := s.intake(w, r, now, started)
+	s.metrics.duration.Observe(s.o.Now().Sub(started).Seconds())
+	if err != nil {
+		s.rejected(w, r, &acc.Delivery, err)
+		return
+	}
+	s.accepted(w, r, &acc)
+}
+
+// intake takes a webhook through every step. On an error the delivery is what
+// was known of it by then; on kv.ErrReused it is the one that came.
+func (s *Server) intake(w http.ResponseWriter, r *http.Request, now, started time.Time) (kv.Accepted, error) {
+	left := s.o.IntakeDeadline - now.Sub(started)
+	d, err := s.receive(w, r, now, left)
+	if err != nil {
+		return kv.Accepted{Delivery: d}, err
+	}
+	left -= s.o.Now().Sub(now)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), left)
+	defer cancel()
+	acc, err := s.o.Log.Accept(ctx, d)
+	if err != nil {
+		return kv.Accepted{Delivery: d}, err
+	}
+	if acc.Delivery.Routing == "" {
+		return kv.Accepted{Delivery: d}, errNoRouting
+	}
+	return acc, nil
+}
+
+// receive reads the body within left and makes the delivery of it. The body
+// is given back before the store is asked: a stalled store holds no bodies.
+func (s *Server) receive(w http.ResponseWriter, r *http.Request, now time.Time, left time.Duration) (task.Delivery, error) {
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Now().Add(left))
+	b, err := readBody(r, s.budget, s.o.MaxBody)
+	defer b.release()
+	if err != nil {
+		return task.Delivery{}, err
+	}
+	// Lifted, or the connection's next request would die of it.
+	_ = rc.SetReadDeadline(time.Time{})
+	return s.routed(r.Header, b.buf, now)
+}
+
+// routed verifies a body and makes the delivery of it: steps 2 to 5.
+func (s *Server) routed(h http.Header, raw []byte, now time.Time) (task.Delivery, error) {
+	secrets := s.o.Secrets()
+	secret, err := github.Verify(secrets, raw, h.Get("X-Hub-Signature-256"))
+	if err != nil {
+		return task.Delivery{}, err
+	}
+	s.metrics.signed(secrets, secret)
+	d := task.Delivery{Event: strings.TrimSpace(h.Get("X-GitHub-Event"))}
+	if d.Event == "" {
+		return d, errMissingEvent
+	}
+	if d.ID, err = github.ParseDeliveryID(h.Get("X-GitHub-Delivery")); err != nil {
+		return d, err
+	}
+	payload, err := github.Payload(h.Get("Content-Type"), raw)
+	if err != nil {
+		return d, err
+	}
+	ev, err := github.Decode(d.Event, payload)
+	if err != nil {
+		return d, err
+	}
+	out := github.Route(s.o.Config(), headers(h, &d), ev, now)
+	sum := sha256.Sum256(raw)
+	out.PayloadHash = hex.EncodeToString(sum[:])
+	return out, nil
+}
+
+// headers are those that routing reads.
+func headers(h http.Header, d *task.Delivery) github.Headers {
+	return github.Headers{
+		Event: d.Event, Delivery: string(d.ID), HookID: h.Get("X-GitHub-Hook-ID"),
+		TargetType: h.Get("X-GitHub-Hook-Installation-Target-Type"), TargetID: h.Get("X-GitHub-Hook-Installation-Target-ID"),
+	}
+}
+
+// accepted answers 200 with the disposition that the log holds.
+func (s *Server) accepted(w http.ResponseWriter, r *http.Request, acc *kv.Accepted) {
+	d := &acc.Delivery
+	out := wireAccepted{OK: true, Duplicate: acc.Duplicate}
+	label := "task"
+	if id, ok := d.Routing.Task(); ok {
+		out.Task = id
+	} else {
+		reason, _ := d.Routing.Reason()
+		label = string(reason)
+		if reason == task.Ping {
+			out.Pong = true
+		} else {
+			out.Ignored = reason
+		}
+	}
+	if acc.Duplicate {
+		s.metrics.duplicates.Inc()
+	} else {
+		s.metrics.delivery(d.Event, label)
+	}
+	if out.Ignored == task.NoInstallation {
+		s.warn("no_installation", "delivery names no installation although an app is configured: is a repository hook set up beside the app?",
+			append(s.deliveryAttrs(d), slog.String("repo", d.Repo))...)
+	}
+	if s.log.Enabled(r.Context(), slog.LevelDebug) {
+		s.log.LogAttrs(r.Context(), slog.LevelDebug, "webhook accepted",
+			append(s.deliveryAttrs(d), slog.String("routing", string(d.Routing)), slog.Bool("duplicate", acc.Duplicate))...)
+	}
+	writeJSON(w, http.StatusOK, out)
+}
+
+// rejected counts, logs and answers a webhook that was not accepted.
+func (s *Server) rejected(w http.ResponseWriter, r *http.Request, d *task.Delivery, err error) {
+	if errors.Is(err, errTooLarge) || errors.Is(err, errBusy) {
+		s.drain(w, r)
+	}
+	a := s.fail(w, err)
+	s.metrics.reject(a.reason)
+	attrs := append(s.deliveryAttrs(d), slog.Int("status", a.status), slog.String("error", err.Error()))
+	switch {
+	case errors.Is(err, kv.ErrReused):
+		s.metrics.conflicts.Inc()
+		s.o.Auditor.Mutation(context.WithoutCancel(r.Context()), AuditEntry{
+			Action: AuditConflict, Caller: "github", Installation: d.InstallationID, Repo: d.Repo, DeliveryID: d.ID,
+			Detail: "delivery id reused with another body " + d.PayloadHash,
+		})
+		s.warn(a.reason, "webhook conflicts with an accepted one", attrs...)
+	case a.status >= http.StatusInternalServerError:
+		s.logLimited(slog.LevelError, a.reason, "webhook not stored", attrs...)
+	default:
+		s.warn(a.reason, "webhook refused", append(attrs, slog.String("content_length", strconv.FormatInt(r.ContentLength, 10)))...)
+	}
+}
+
+func (s *Server) deliveryAttrs(d *task.Delivery) []slog.Attr {
+	attrs := make([]slog.Attr, 0, 6)
+	attrs = append(attrs, slog.String("github_delivery_id", string(d.ID)), slog.String("github_event", d.Event))
+	if id, ok := d.Routing.Task(); ok && id != "" {
+		attrs = append(attrs, slog.String("task_id", string(id)))
+	}
+	return attrs
+}
