@@ -1,7 +1,9 @@
 package natsserver
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -46,7 +48,7 @@ func loadConfig(o Options, password string, log *slog.Logger) (config, error) {
 	if err := parse(c.opts, o.ConfigFile, password); err != nil {
 		problems, ok := err.(interface{ Errors() []error })
 		if !ok || len(problems.Errors()) > 0 {
-			return c, fail(ErrConfig, err, "nats configuration: %s", oneLine(err.Error()))
+			return c, parseFailed(err)
 		}
 		log.Warn("nats configuration", "file", c.file, "warning", oneLine(err.Error()))
 	}
@@ -87,6 +89,15 @@ func parse(opts *server.Options, file, password string) error {
 		return opts.ProcessConfigString(belay.NATSConf)
 	}
 	return opts.ProcessConfigFile(file)
+}
+
+// parseFailed says what is wrong with a file.
+func parseFailed(err error) error {
+	var open *fs.PathError
+	if errors.As(err, &open) {
+		return fail(ErrConfig, err, "nats configuration: %v: check --nats-config (or `config` under [nats])", err)
+	}
+	return fail(ErrConfig, err, "nats configuration: %s", oneLine(err.Error()))
 }
 
 // complete sets what is not for nats.conf to say.
