@@ -102,6 +102,7 @@ type Record struct {
 	HeadSHA        string       `json:"head_sha,omitempty"`
 	Reason         string       `json:"reason,omitempty"` // why superseded, cancelled or failed
 	SupersededBy   ID           `json:"superseded_by,omitempty"`
+	BeatenBy       *Order       `json:"beaten_by,omitempty"` // the order of the review that won
 	NotBefore      Time         `json:"not_before,omitzero"`
 	Attempts       int          `json:"attempts"`
 	BudgetFrom     int          `json:"budget_from,omitempty"` // attempts up to this one no longer count as spent

@@ -1,0 +1,210 @@
+package consumers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/belay-run/belay/kv"
+	"github.com/belay-run/belay/kv/task"
+	"github.com/belay-run/belay/kv/view"
+)
+
+// Admitter makes the log visible in the bucket. Every step can be repeated.
+type Admitter struct {
+	store     *kv.TaskStore
+	view      *view.View
+	familiars func() []string
+	dedupe    time.Duration
+	now       func() time.Time
+	log       *slog.Logger
+}
+
+// AdmitterOptions are what an Admitter is made of.
+type AdmitterOptions struct {
+	Store *kv.TaskStore
+	View  *view.View
+	// Familiars returns the ids of all configured familiars.
+	Familiars func() []string
+	// Replay is how long a body that names one occurrence is remembered.
+	Replay time.Duration
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// NewAdmitter makes an Admitter.
+func NewAdmitter(o AdmitterOptions) *Admitter {
+	return &Admitter{
+		store: o.Store, view: o.View, familiars: o.Familiars, dedupe: o.Replay,
+		now: o.Now, log: o.Logger,
+	}
+}
+
+// Admit makes the record of a logged delivery, or does what an ignored one
+// asks for. nil means that the message may be acknowledged.
+func (a *Admitter) Admit(ctx context.Context, d task.Delivery, seq uint64) error {
+	if d.Task == nil {
+		if why, _ := d.Routing.Reason(); why == task.Closed {
+			return a.closed(ctx, d, seq)
+		}
+		return nil
+	}
+	_, _, err := a.store.Get(ctx, d.InstallationID, d.Task.ID)
+	if err == nil || errors.Is(err, kv.ErrNewer) || errors.Is(err, kv.ErrCorrupt) {
+		return nil // admitted before; an unreadable record is left alone
+	}
+	if !errors.Is(err, kv.ErrNotFound) {
+		return err
+	}
+	r, err := task.New(d, seq, task.At(a.now()))
+	if err != nil {
+		return err
+	}
+	if d.Task.Once {
+		first, err := a.store.Seen(ctx, d.Source, d.PayloadHash, d.ID, a.dedupe)
+		if err != nil {
+			return err
+		}
+		if first != d.ID {
+			return a.createSuperseded(ctx, r, task.Pointer{Task: kv.TaskID(d.Source, task.MessageID(d.Source, first))}, task.ReasonReplayed)
+		}
+	}
+	if d.Task.Review != nil {
+		return a.review(ctx, r, d, seq)
+	}
+	return a.create(ctx, r)
+}
+
+func (a *Admitter) create(ctx context.Context, r task.Record) error {
+	_, err := a.store.Create(ctx, r)
+	if errors.Is(err, kv.ErrExists) {
+		return nil
+	}
+	return err
+}
+
+func (a *Admitter) createSuperseded(ctx context.Context, r task.Record, winner task.Pointer, reason string) error {
+	s, err := r.Supersede(task.Holder{}, winner.Task, reason, a.now())
+	if err != nil {
+		return err
+	}
+	if winner.Head != "" {
+		s.BeatenBy = &winner.Order
+	}
+	return a.create(ctx, s)
+}
+
+// review moves the supersede pointer, then creates the record, then
+// supersedes the former winner. A crash between any two of these is repeated
+// by the message: the pointer names the task already, or names a newer one.
+func (a *Admitter) review(ctx context.Context, r task.Record, d task.Delivery, seq uint64) error {
+	key, _ := r.Key()
+	c := task.Candidate{
+		Task: r.ID, Head: r.HeadSHA, Before: d.Task.Review.Before,
+		Order: task.Order{UpdatedAt: d.Task.Review.UpdatedAt, Seq: seq},
+	}
+	verdict, p, err := a.movePointer(ctx, key, c)
+	if err != nil {
+		return err
+	}
+	switch verdict {
+	case task.Stale:
+		return a.createSuperseded(ctx, r, p, task.ReasonStale)
+	case task.Coalesced:
+		return a.createSuperseded(ctx, r, p, task.ReasonCoalesced)
+	}
+	if err := a.create(ctx, r); err != nil {
+		return err
+	}
+	if p.Prev == "" {
+		return nil
+	}
+	return a.supersedeQueued(ctx, r.InstallationID, p.Prev, r.ID, task.ReasonSuperseded, func(task.Record) bool { return true })
+}
+
+// movePointer decides anew from the fresh pointer on every try.
+func (a *Admitter) movePointer(ctx context.Context, key task.SupersedeKey, c task.Candidate) (task.Verdict, task.Pointer, error) {
+	for {
+		p, rev, err := a.store.Pointer(ctx, key)
+		if err != nil {
+			return "", task.Pointer{}, err
+		}
+		live, err := a.live(ctx, key.InstallationID, p)
+		if err != nil {
+			return "", task.Pointer{}, err
+		}
+		verdict, next := task.Decide(p, c, live)
+		if verdict == task.Holds || verdict == task.Stale {
+			return verdict, next, nil
+		}
+		err = a.store.SetPointer(ctx, key, next, rev)
+		switch {
+		case err == nil:
+			return verdict, next, nil
+		case ctx.Err() != nil || !errors.Is(err, kv.ErrConflict) && !errors.Is(err, kv.ErrUnknown):
+			return "", task.Pointer{}, fmt.Errorf("move supersede pointer: %w", err)
+		}
+	}
+}
+
+// live reports whether the pointer's task is queued or running. One without a
+// record is not: coalescing onto it could lose the head.
+func (a *Admitter) live(ctx context.Context, installation int64, p *task.Pointer) (bool, error) {
+	if p == nil {
+		return false, nil
+	}
+	r, _, err := a.store.Get(ctx, installation, p.Task)
+	if errors.Is(err, kv.ErrNotFound) || errors.Is(err, kv.ErrNewer) || errors.Is(err, kv.ErrCorrupt) {
+		return false, nil
+	}
+	return err == nil && !r.State.Terminal(), err
+}
+
+// supersedeQueued ends a task if it is still queued and matches; a running
+// one is not touched (DT-49).
+func (a *Admitter) supersedeQueued(ctx context.Context, installation int64, id, by task.ID, reason string, match func(task.Record) bool) error {
+	_, _, err := a.store.Change(ctx, installation, id, func(r task.Record) (task.Record, error) {
+		if r.State != task.Queued || !match(r) {
+			return r, errUntouched
+		}
+		return r.Supersede(task.Holder{}, by, reason, a.now())
+	}, nil)
+	switch {
+	case errors.Is(err, errUntouched), errors.Is(err, kv.ErrNotFound), errors.Is(err, kv.ErrNewer), errors.Is(err, kv.ErrCorrupt):
+		return nil
+	}
+	return err
+}
+
+var errUntouched = errors.New("record needs no change")
+
+// closed supersedes the queued reviews of a pull request that was closed:
+// those the pointers name and those the view knows, if logged before it.
+func (a *Admitter) closed(ctx context.Context, d task.Delivery, seq uint64) error {
+	ids := map[task.ID]bool{}
+	for _, id := range a.view.QueuedReviews(d.InstallationID, d.RepoID, d.Number) {
+		ids[id] = true
+	}
+	for _, f := range a.familiars() {
+		p, _, err := a.store.Pointer(ctx, task.SupersedeKey{
+			InstallationID: d.InstallationID, RepoID: d.RepoID, Number: d.Number, FamiliarID: f,
+		})
+		if err != nil {
+			return err
+		}
+		if p != nil {
+			ids[p.Task] = true
+		}
+	}
+	for id := range ids {
+		err := a.supersedeQueued(ctx, d.InstallationID, id, "", task.ReasonClosed, func(r task.Record) bool {
+			return r.Kind.Name == task.ReviewPullRequest && r.DeliverySeq < seq
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

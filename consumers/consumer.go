@@ -1,0 +1,172 @@
+package consumers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/belay-run/belay/kv"
+)
+
+const (
+	// admitBatch is how many messages are asked for at once.
+	admitBatch = 64
+	// admitParallel is how many are admitted at once. Order does not matter:
+	// every decision is made anew from the pointer.
+	admitParallel = 16
+	// admitDeadline bounds one admission below the consumer's AckWait.
+	admitDeadline = 4 * time.Second
+	// reopenWait is the pause before a broken pull is opened again.
+	reopenWait = 250 * time.Millisecond
+	// admitHeartbeat bounds how long a dead pull stays unnoticed (J10).
+	admitHeartbeat = 5 * time.Second
+)
+
+// AdmitLoop feeds the messages of the durable consumer `admit` to an Admitter.
+type AdmitLoop struct {
+	js      jetstream.JetStream
+	admit   *Admitter
+	restore func(ctx context.Context, stream, consumer string) error
+	log     *slog.Logger
+	count   *prometheus.CounterVec
+	last    atomic.Int64 // unix nanoseconds of the last sign of the pull
+	now     func() time.Time
+
+	stop context.CancelFunc
+	work context.CancelFunc
+	done chan struct{}
+}
+
+// NewAdmitLoop makes the loop; restore makes a deleted durable again.
+func NewAdmitLoop(js jetstream.JetStream, a *Admitter, restore func(ctx context.Context, stream, consumer string) error, reg prometheus.Registerer) *AdmitLoop {
+	l := &AdmitLoop{js: js, admit: a, restore: restore, log: a.log, now: a.now, done: make(chan struct{})}
+	l.count = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "belay_admit_messages_total", Help: "Messages of the consumer admit by outcome.",
+	}, []string{"outcome"})
+	for _, o := range []string{"admitted", "failed", "poison"} {
+		l.count.WithLabelValues(o)
+	}
+	reg.MustRegister(l.count)
+	return l
+}
+
+// Start begins to pull; it does not block.
+func (l *AdmitLoop) Start() {
+	pull, stop := context.WithCancel(context.Background())
+	work, cancel := context.WithCancel(context.Background())
+	l.stop, l.work = stop, cancel
+	l.last.Store(l.now().UnixNano())
+	go func() {
+		defer close(l.done)
+		for pull.Err() == nil {
+			if err := l.pull(pull, work); err != nil && pull.Err() == nil {
+				l.log.Warn("pull of admit ended, opening it again", "class", "admit_pull", "err", err)
+				select {
+				case <-pull.Done():
+				case <-time.After(reopenWait):
+				}
+			}
+		}
+	}()
+}
+
+// Stop stops pulling, waits for what is being admitted until ctx ends, then
+// cancels it; nothing is lost either way.
+func (l *AdmitLoop) Stop(ctx context.Context) error {
+	l.stop()
+	defer l.work()
+	select {
+	case <-l.done:
+		return nil
+	case <-ctx.Done():
+		l.work()
+		<-l.done
+		return fmt.Errorf("drain admit: %w", ctx.Err())
+	}
+}
+
+// LastSign is when the pull last proved to be alive.
+func (l *AdmitLoop) LastSign() time.Time { return time.Unix(0, l.last.Load()) }
+
+func (l *AdmitLoop) pull(pull, work context.Context) error {
+	cons, err := l.js.Consumer(pull, kv.StreamWebhooks, kv.ConsumerAdmit)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		if err = l.restore(pull, kv.StreamWebhooks, kv.ConsumerAdmit); err == nil {
+			cons, err = l.js.Consumer(pull, kv.StreamWebhooks, kv.ConsumerAdmit)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("bind consumer %s: %w", kv.ConsumerAdmit, err)
+	}
+	it, err := cons.Messages(jetstream.PullMaxMessages(admitBatch), jetstream.PullExpiry(2*admitHeartbeat),
+		jetstream.PullHeartbeat(admitHeartbeat), jetstream.WithMessagesErrOnMissingHeartbeat(true))
+	if err != nil {
+		return fmt.Errorf("pull from %s: %w", kv.ConsumerAdmit, err)
+	}
+	defer it.Stop()
+	stop := context.AfterFunc(pull, it.Drain)
+	defer stop()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	slots := make(chan struct{}, admitParallel)
+	for {
+		// A missing heartbeat ends Next after two of them, so a wait that is
+		// longer and times out was alive all the while.
+		msg, err := it.Next(jetstream.NextMaxWait(3 * admitHeartbeat))
+		switch {
+		case errors.Is(err, jetstream.ErrMsgIteratorClosed) && pull.Err() != nil:
+			return nil
+		case errors.Is(err, nats.ErrTimeout):
+			l.last.Store(l.now().UnixNano())
+			continue
+		case err != nil:
+			return fmt.Errorf("pull from %s: %w", kv.ConsumerAdmit, err)
+		}
+		l.last.Store(l.now().UnixNano())
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			l.handle(work, msg)
+		})
+	}
+}
+
+// handle admits one message and acknowledges it; whatever goes wrong, the
+// message comes again, but for one that can never be read.
+func (l *AdmitLoop) handle(ctx context.Context, msg jetstream.Msg) {
+	ctx, cancel := context.WithTimeout(ctx, admitDeadline)
+	defer cancel()
+	meta, err := msg.Metadata()
+	if err != nil {
+		l.log.Error("message without metadata", "class", "poison", "err", err)
+		return
+	}
+	d, err := kv.Decode(msg.Data())
+	switch {
+	case errors.Is(err, kv.ErrNewer):
+		l.count.WithLabelValues("failed").Inc()
+		_ = msg.NakWithDelay(30 * time.Second) // a newer belay will admit it
+		return
+	case err != nil:
+		l.count.WithLabelValues("poison").Inc()
+		l.log.Error("message cannot be decoded and is acknowledged", "class", "poison", "seq", meta.Sequence.Stream, "err", err)
+		_ = msg.Ack()
+		return
+	}
+	if err := l.admit.Admit(ctx, d, meta.Sequence.Stream); err != nil {
+		l.count.WithLabelValues("failed").Inc()
+		l.log.Warn("admit failed, the message stays", "class", "admit", "github_delivery_id", d.ID, "err", err)
+		_ = msg.NakWithDelay(time.Second)
+		return
+	}
+	l.count.WithLabelValues("admitted").Inc()
+	_ = msg.Ack()
+}

@@ -1,0 +1,27 @@
+// Package consumers turns the log into finished work: admit makes a record of
+// every logged task, the worker claims records and runs them, and liveness
+// gives back what a dead process held.
+//
+//	WEBHOOKS ──admit──▶ STATE task.… queued ──watch──▶ view
+//	    │                                               │ pick
+//	    └──tasks: a token wakes a worker ──▶ claim (CAS queued→running)
+//	                                           │ run
+//	                                           ▼
+//	                             finish (CAS, only by the holder) ──▶ ack
+//
+// Safety. A message is a wake-up; the record decides. A task runs only after
+// its claimer won the compare-and-set from queued to running, and only the
+// holder of that attempt (number, boot, nonce) can end it. A held task is
+// given to another only when the beats of its boot stopped, counted in beats
+// that came through the same watch, never by comparing clocks.
+//
+// Liveness. No task depends on its message and none on the view alone: a lost
+// message is found by the view, a blind view by the tokens' probe every five
+// seconds, a deleted consumer is made again. A process that cannot renew its
+// beat cancels its own runs before anyone may take them.
+//
+// What each failure does. Store unreachable: claims stop, results wait and
+// are written when it is back. Process killed: its attempts are closed
+// `interrupted` and spent. Message lost, doubled, replayed or late: one read.
+// Record unreadable: it alone stays behind, counted.
+package consumers

@@ -1,0 +1,260 @@
+package consumers
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/belay-run/belay/consumers/executor"
+	"github.com/belay-run/belay/kv/task"
+)
+
+// Worker claims tasks and runs them, Concurrency at a time.
+type Worker struct {
+	o      Options
+	log    *slog.Logger
+	tokens *tokens
+	met    *metrics
+
+	mu        sync.Mutex
+	sched     scheduler
+	running   map[task.ID]*run
+	claiming  map[task.ID]bool
+	used      int // slots of claimers and runs
+	claimers  int // claimers that have not picked yet
+	emptyPull time.Time
+	lastPull  time.Time
+	beatAt    time.Time
+	beatRev   uint64
+	draining  bool
+
+	free     chan struct{} // signals that a slot or a pick was given back
+	stopPull context.CancelFunc
+	stopWork context.CancelFunc
+	pulling  sync.WaitGroup
+	working  sync.WaitGroup
+	beating  sync.WaitGroup
+	work     context.Context
+}
+
+// run is one attempt that this process holds.
+type run struct {
+	id     task.ID
+	inst   int64
+	holder task.Holder
+	record task.Record // as claimed
+	rev    uint64      // of the claim
+	cancel context.CancelCauseFunc
+}
+
+// NewWorker makes a worker; Start starts it.
+func NewWorker(o Options) (*Worker, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	w := &Worker{
+		o: o, log: o.Logger, tokens: newTokens(o.JS, o.Restore),
+		sched:   scheduler{boot: o.Boot, rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))},
+		running: map[task.ID]*run{}, claiming: map[task.ID]bool{}, free: make(chan struct{}, 1),
+	}
+	w.met = newMetrics(o.Registerer, w)
+	o.View.SetSelf(o.Boot)
+	return w, nil
+}
+
+// Start recovers what this boot's predecessors held and begins to pull. It
+// does not block on work; the view must be synced.
+func (w *Worker) Start(ctx context.Context) error {
+	w.beat(ctx)
+	if w.o.Alone {
+		if err := w.recover(ctx, true); err != nil {
+			return fmt.Errorf("recover interrupted tasks: %w", err)
+		}
+	}
+	pull, stopPull := context.WithCancel(context.Background())
+	work, stopWork := context.WithCancel(context.Background())
+	w.work, w.stopPull, w.stopWork = work, stopPull, stopWork
+	w.pulling.Go(func() { w.dispatch(pull) })
+	w.beating.Go(func() { w.live(work) })
+	return nil
+}
+
+// Stop stops pulling, waits up to the drain timeout for runs, releases those
+// that remain (their attempt is free) and ends the beats. Ending ctx skips
+// the wait: what runs is released at once.
+func (w *Worker) Stop(ctx context.Context) error {
+	w.mu.Lock()
+	w.draining = true
+	w.mu.Unlock()
+	w.stopPull()
+	w.pulling.Wait()
+	done := make(chan struct{})
+	go func() { w.working.Wait(); close(done) }()
+	timer := time.NewTimer(w.o.DrainTimeout)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+		w.cancelAll(errReleased)
+	case <-ctx.Done():
+		w.cancelAll(errReleased)
+	}
+	err := w.finishWait(done)
+	w.stopWork()
+	w.beating.Wait()
+	ectx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if perr := w.o.Store.EndBeats(ectx, w.o.Boot); perr != nil && err == nil {
+		err = fmt.Errorf("end beats: %w", perr)
+	}
+	return err
+}
+
+// releaseTimeout bounds how long the ends of released runs may take.
+const releaseTimeout = 10 * time.Second
+
+func (w *Worker) finishWait(done <-chan struct{}) error {
+	select {
+	case <-done:
+		return nil
+	case <-time.After(releaseTimeout + 5*time.Second):
+		w.stopWork() // the store does not answer: recovery will find the runs
+		select {
+		case <-done:
+		case <-time.After(releaseTimeout):
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return fmt.Errorf("release runs: %d did not end", len(w.running))
+	}
+}
+
+func (w *Worker) cancelAll(cause error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.running {
+		if r.cancel != nil {
+			r.cancel(cause)
+		}
+	}
+}
+
+// Progress is what readiness looks at.
+type Progress struct {
+	Running  int
+	Slots    int
+	LastBeat time.Time // last acknowledged
+	LastPull time.Time // last answered, even if empty
+}
+
+// Progress reports how the worker stands.
+func (w *Worker) Progress() Progress {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return Progress{
+		Running: len(w.running), Slots: w.o.Concurrency, LastBeat: w.beatAt, LastPull: w.lastPull,
+	}
+}
+
+func (w *Worker) holds(id task.ID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, ok := w.running[id]
+	return ok
+}
+
+// busy reports whether a task is being claimed or run here.
+func (w *Worker) busy(id task.ID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, ok := w.running[id]
+	return ok || w.claiming[id]
+}
+
+func (w *Worker) signal() {
+	select {
+	case w.free <- struct{}{}:
+	default:
+	}
+}
+
+// execute runs a claimed task to its end.
+func (w *Worker) execute(r *run) {
+	defer w.working.Done()
+	// The run outlives the pull context: draining lets it finish.
+	ctx, cancel := context.WithCancelCause(w.work)
+	defer cancel(nil)
+	w.mu.Lock()
+	r.cancel = cancel
+	w.mu.Unlock()
+	w.o.Hooks.call(func(h *Hooks) func(task.ID) { return h.Claimed }, r.id)
+	log := w.log.With("task_id", r.id, "attempt", r.holder.N, "github_delivery_id", r.record.DeliveryID)
+	log.Info("task started", "repo", r.record.Repo, "kind", r.record.Kind.Name)
+	started := w.o.Now()
+	rep := w.runJob(ctx, r)
+	cause := context.Cause(ctx)
+	if cause == nil {
+		cause = errReleased
+	}
+	end, err := w.end(w.work, r, w.verdict(r, rep, cause))
+	w.mu.Lock()
+	delete(w.running, r.id)
+	w.mu.Unlock()
+	w.met.ended(rep, end, err, w.o.Now().Sub(started))
+	if err != nil {
+		log.Warn("result discarded", "err", err, "outcome", rep.Outcome, "cause", cause)
+	} else {
+		log.Info("task ended", "state", end.State, "outcome", rep.Outcome, "detail", rep.Detail)
+	}
+	w.o.Hooks.call(func(h *Hooks) func(task.ID) { return h.Ended }, r.id)
+	w.giveUp()
+}
+
+// runJob hands the task to the runner; a task of an unknown familiar fails,
+// visibly, and can be retried once the familiar is configured.
+func (w *Worker) runJob(ctx context.Context, r *run) (rep executor.Report) {
+	defer func() {
+		if p := recover(); p != nil {
+			w.log.Error("runner panicked", "task_id", r.id, "panic", fmt.Sprint(p))
+			rep = executor.Report{Class: executor.Retryable, Outcome: task.OutcomeInfra, Detail: "runner panicked"}
+		}
+	}()
+	f, ok := w.o.Familiar(r.record.FamiliarID)
+	if !ok {
+		reason := fmt.Sprintf("familiar %q is not configured: add it under [[familiars]], then retry the task", r.record.FamiliarID)
+		return executor.Report{
+			Class: executor.Done, Outcome: task.OutcomeFailed, Err: errNoFamiliar,
+			Result: task.Result{State: task.Failed, Reason: reason, Detail: reason},
+		}
+	}
+	job := executor.Job{
+		Task: r.record, Attempt: r.holder.N, Familiar: f, Timeout: w.o.Timeout,
+	}
+	if r.record.Kind.Name == task.ReviewPullRequest {
+		job.AuditInstruction = w.o.AuditInstruction
+	}
+	if r.record.Kind.Name == task.CommandReply {
+		job.Reply = w.reply(r.record)
+	}
+	return w.o.Runner.Run(ctx, job)
+}
+
+// reply is the text of a command_reply: a status of the thread is made now,
+// others were decided by routing.
+func (w *Worker) reply(r task.Record) string {
+	if r.Kind.Body != "status" {
+		return r.Kind.Body
+	}
+	items := w.o.View.Thread(r.InstallationID, r.Repo, r.Kind.IssueNumber, 10)
+	if len(items) == 0 {
+		return "No tasks for this thread."
+	}
+	out := fmt.Sprintf("%d tasks for this thread, newest first:", len(items))
+	for _, it := range items {
+		out += fmt.Sprintf("\n- %s: %s (%s)", it.State, it.Title, it.ID)
+	}
+	return out
+}

@@ -1,0 +1,42 @@
+package task
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// Errors of Decode.
+var (
+	// ErrNewer: the record was written by a newer belay and is left alone.
+	ErrNewer = errors.New("record is of a newer version")
+	// ErrCorrupt: the record cannot be decoded and is left alone.
+	ErrCorrupt = errors.New("record cannot be decoded")
+)
+
+// Decode reads a versioned JSON record into v, whose field `v` is at version:
+// a newer one is ErrNewer, anything else that does not parse ErrCorrupt.
+// Neither is ever written over.
+func Decode(data []byte, v any, version *int) error {
+	err := json.Unmarshal(data, v)
+	if err == nil && *version <= Version {
+		return nil
+	}
+	// A newer shape may not parse at all: look at its number alone.
+	var head struct {
+		V int `json:"v"`
+	}
+	if json.Unmarshal(data, &head) == nil && head.V > Version {
+		return fmt.Errorf("%w: v %d, this belay knows %d", ErrNewer, head.V, Version)
+	}
+	return fmt.Errorf("%w: %w", ErrCorrupt, err)
+}
+
+// DecodeRecord reads a record's value; ErrNewer or ErrCorrupt if it cannot.
+func DecodeRecord(data []byte) (Record, error) {
+	var r Record
+	if err := Decode(data, &r, &r.V); err != nil {
+		return Record{}, fmt.Errorf("decode task: %w", err)
+	}
+	return r, nil
+}

@@ -1,0 +1,189 @@
+package view
+
+import (
+	"bytes"
+	"time"
+	"unique"
+
+	"github.com/google/uuid"
+	"github.com/tidwall/btree"
+
+	"github.com/belay-run/belay/kv/task"
+)
+
+// entry is one task in the index: fixed fields, interned names and the texts
+// that lists show. Everything else stays in the record.
+type entry struct {
+	id        uuid.UUID
+	rev       uint64
+	seq       uint64
+	inst      int64
+	repoID    int64
+	updated   int64 // microseconds
+	notBefore int64 // microseconds, 0: at once
+	since     int64 // nanoseconds of the local clock: eligible here since
+	repo      unique.Handle[string]
+	familiar  unique.Handle[string]
+	title     string
+	result    *result
+	number    int32
+	attempts  int32
+	state     task.State
+	kind      task.KindName
+	gen       uint32
+	delayed   bool
+}
+
+// result holds what most tasks do not have.
+type result struct {
+	status        task.ResultStatus
+	branch, prURL string
+	checkRunURL   string
+	prNumber      int
+	holder        Holder
+	supersededBy  task.ID
+}
+
+// Holder is the open attempt of a running task.
+type Holder struct {
+	N     int
+	Boot  task.BootID
+	Nonce string
+}
+
+func (e *entry) status() string {
+	if e.result == nil {
+		return Status(e.state, "", 0)
+	}
+	return Status(e.state, e.result.status, e.result.prNumber)
+}
+
+// listed reports whether lists show the task (DT-97).
+func (e *entry) listed() bool { return e.kind != task.CommandReply }
+
+func (e *entry) key() (task.SupersedeKey, bool) {
+	if e.kind != task.ReviewPullRequest {
+		return task.SupersedeKey{}, false
+	}
+	return task.SupersedeKey{
+		InstallationID: e.inst, RepoID: e.repoID, Number: int(e.number), FamiliarID: e.familiar.Value(),
+	}, true
+}
+
+func (e *entry) item() Item {
+	it := Item{
+		ID: task.ID(e.id.String()), InstallationID: e.inst, Repo: e.repo.Value(), Number: int(e.number),
+		Title: e.title, State: e.state, FamiliarID: e.familiar.Value(), Kind: e.kind,
+		Attempts: int(e.attempts), UpdatedAt: task.At(time.UnixMicro(e.updated)),
+	}
+	if r := e.result; r != nil {
+		it.ResultStatus, it.Branch, it.PRNumber, it.PRURL, it.CheckRunURL = r.status, r.branch, r.prNumber, r.prURL, r.checkRunURL
+	}
+	return it
+}
+
+// tree is an ordered set of entries. The view's own lock guards it.
+type tree = btree.BTreeG[*entry]
+
+func newTree(less func(a, b *entry) bool) *tree {
+	return btree.NewBTreeGOptions(less, btree.Options{NoLocks: true, Degree: 16})
+}
+
+// byList is the order of lists: updated descending, then id.
+func byList(a, b *entry) bool {
+	if a.updated != b.updated {
+		return a.updated > b.updated
+	}
+	return bytes.Compare(a.id[:], b.id[:]) < 0
+}
+
+// bySeq is the order of the queue: oldest delivery first (DT-63).
+func bySeq(a, b *entry) bool {
+	if a.seq != b.seq {
+		return a.seq < b.seq
+	}
+	return bytes.Compare(a.id[:], b.id[:]) < 0
+}
+
+// byDue is the order in which delayed tasks become due.
+func byDue(a, b *entry) bool {
+	if a.notBefore != b.notBefore {
+		return a.notBefore < b.notBefore
+	}
+	return bytes.Compare(a.id[:], b.id[:]) < 0
+}
+
+// scope names one of the ordered lists a task stands in.
+type scope struct {
+	kind byte // 'a' all, 'i' installation, 'r' repository, 's' status
+	num  int64
+	name unique.Handle[string]
+}
+
+func (e *entry) scopes() [4]scope {
+	return [4]scope{
+		{kind: 'a'},
+		{kind: 'i', num: e.inst},
+		{kind: 'r', name: e.repo},
+		{kind: 's', name: unique.Make(e.status())},
+	}
+}
+
+// shape is the part of a record that the index keeps.
+type shape struct {
+	V              int                          `json:"v"`
+	ID             task.ID                      `json:"id"`
+	DeliverySeq    uint64                       `json:"delivery_seq"`
+	InstallationID int64                        `json:"installation_id"`
+	RepoID         int64                        `json:"repo_id"`
+	Repo           string                       `json:"repo"`
+	FamiliarID     string                       `json:"familiar_id"`
+	Kind           struct{ Kind task.KindName } `json:"kind"`
+	State          task.State                   `json:"state"`
+	Title          string                       `json:"title"`
+	Number         int                          `json:"number"`
+	SupersededBy   task.ID                      `json:"superseded_by"`
+	NotBefore      task.Time                    `json:"not_before"`
+	Attempts       int                          `json:"attempts"`
+	ResultStatus   task.ResultStatus            `json:"result_status"`
+	Branch         string                       `json:"branch"`
+	PRNumber       int                          `json:"pr_number"`
+	PRURL          string                       `json:"pr_url"`
+	CheckRunURL    string                       `json:"check_run_url"`
+	AttemptLog     []shapeAttempt               `json:"attempt_log"`
+	UpdatedAt      task.Time                    `json:"updated_at"`
+}
+
+type shapeAttempt struct {
+	N       int         `json:"n"`
+	Boot    task.BootID `json:"boot"`
+	Nonce   string      `json:"nonce"`
+	EndedAt task.Time   `json:"ended_at"`
+}
+
+// maxTitle bounds the title kept in memory, in bytes.
+const maxTitle = 200
+
+func (s *shape) entry(id uuid.UUID, rev uint64) *entry {
+	e := &entry{
+		id: id, rev: rev, seq: s.DeliverySeq, inst: s.InstallationID, repoID: s.RepoID,
+		updated: s.UpdatedAt.UnixMicro(), repo: unique.Make(s.Repo), familiar: unique.Make(s.FamiliarID),
+		title: task.Cut(s.Title, maxTitle), number: int32(s.Number), attempts: int32(s.Attempts),
+		state: task.State(unique.Make(string(s.State)).Value()), kind: task.KindName(unique.Make(string(s.Kind.Kind)).Value()),
+	}
+	if !s.NotBefore.IsZero() {
+		e.notBefore = s.NotBefore.UnixMicro()
+	}
+	r := result{
+		status: s.ResultStatus, branch: s.Branch, prURL: s.PRURL, checkRunURL: s.CheckRunURL, prNumber: s.PRNumber,
+		supersededBy: s.SupersededBy,
+	}
+	if n := len(s.AttemptLog); n > 0 && s.State == task.Running && s.AttemptLog[n-1].EndedAt.IsZero() {
+		a := s.AttemptLog[n-1]
+		r.holder = Holder{N: a.N, Boot: a.Boot, Nonce: a.Nonce}
+	}
+	if r != (result{}) {
+		e.result = &r
+	}
+	return e
+}

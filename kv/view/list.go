@@ -1,0 +1,96 @@
+package view
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/belay-run/belay/kv/task"
+)
+
+// List returns a page, from the narrowest ordered list that the query has.
+func (v *View) List(q Query) (Page, error) {
+	pivot, err := parseCursor(q.Cursor)
+	if err != nil {
+		return Page{}, err
+	}
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	t := v.lists[q.scope()]
+	if t == nil {
+		return Page{}, nil
+	}
+	var page Page
+	var last *entry
+	t.Ascend(pivot, func(e *entry) bool {
+		if pivot != nil && e.updated == pivot.updated && e.id == pivot.id || !q.match(e) {
+			return true
+		}
+		if len(page.Items) == q.Limit {
+			page.Next = cursor(last)
+			return false
+		}
+		page.Items = append(page.Items, e.item())
+		last = e
+		return true
+	})
+	return page, nil
+}
+
+func (q *Query) scope() scope {
+	switch {
+	case q.Repo != "":
+		return scope{kind: 'r', name: intern(q.Repo)}
+	case len(q.Repos) == 1:
+		return scope{kind: 'r', name: intern(q.Repos[0])}
+	case q.Installation != nil:
+		return scope{kind: 'i', num: *q.Installation}
+	case q.Status != "":
+		return scope{kind: 's', name: intern(q.Status)}
+	}
+	return scope{kind: 'a'}
+}
+
+func (q *Query) match(e *entry) bool {
+	return (q.Installation == nil || *q.Installation == e.inst) &&
+		(q.Repo == "" || q.Repo == e.repo.Value()) &&
+		(len(q.Repos) == 0 || slices.Contains(q.Repos, e.repo.Value())) &&
+		(q.Status == "" || q.Status == e.status())
+}
+
+func cursor(e *entry) string {
+	b := binary.BigEndian.AppendUint64(nil, uint64(e.updated))
+	return base64.RawURLEncoding.EncodeToString(append(b, e.id[:]...))
+}
+
+func parseCursor(s string) (*entry, error) {
+	if s == "" {
+		return nil, nil
+	}
+	b, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil || len(b) != 8+len(uuid.UUID{}) {
+		return nil, ErrCursor
+	}
+	return &entry{updated: int64(binary.BigEndian.Uint64(b)), id: uuid.UUID(b[8:])}, nil
+}
+
+// Thread returns the tasks about one issue or pull request, newest first, at
+// most limit of them.
+func (v *View) Thread(installation int64, repo string, number, limit int) []Item {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	t := v.lists[scope{kind: 'r', name: intern(repo)}]
+	if t == nil {
+		return nil
+	}
+	var out []Item
+	t.Scan(func(e *entry) bool {
+		if e.inst == installation && int(e.number) == number && e.kind != task.CommandReply {
+			out = append(out, e.item())
+		}
+		return len(out) < limit
+	})
+	return out
+}

@@ -1,0 +1,304 @@
+package view
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+	"unique"
+
+	"github.com/google/uuid"
+
+	"github.com/belay-run/belay/kv/task"
+)
+
+// View is the read model. All methods are safe for concurrent use.
+type View struct {
+	log *slog.Logger
+	now func() time.Time
+
+	mu      sync.RWMutex
+	tasks   map[uuid.UUID]*entry
+	lists   map[scope]*tree
+	queues  map[int64]*queue
+	running map[uuid.UUID]*entry
+	reviews map[task.SupersedeKey]*liveReviews
+	counts  map[task.State]int
+	workers map[task.BootID]*worker
+	paused  map[string]uint64
+	poison  map[string]uint64
+	self    task.BootID
+	rev     uint64
+	gen     uint32
+	synced  bool
+
+	changed chan struct{}
+	reopen  chan struct{}
+}
+
+// liveReviews counts the queued and running reviews under one supersede key.
+type liveReviews struct{ queued, running int }
+
+// New makes an empty view. now is the local clock.
+func New(log *slog.Logger, now func() time.Time) *View {
+	v := &View{log: log, now: now, changed: make(chan struct{}, 1), reopen: make(chan struct{}, 1)}
+	v.reset()
+	return v
+}
+
+func (v *View) reset() {
+	v.tasks = map[uuid.UUID]*entry{}
+	v.lists = map[scope]*tree{}
+	v.queues = map[int64]*queue{}
+	v.running = map[uuid.UUID]*entry{}
+	v.reviews = map[task.SupersedeKey]*liveReviews{}
+	v.counts = map[task.State]int{}
+	v.workers = map[task.BootID]*worker{}
+	v.paused = map[string]uint64{}
+	v.poison = map[string]uint64{}
+}
+
+// Changed signals, at most once until it is received, that something changed.
+func (v *View) Changed() <-chan struct{} { return v.changed }
+
+// Wake makes Changed signal.
+func (v *View) Wake() {
+	select {
+	case v.changed <- struct{}{}:
+	default:
+	}
+}
+
+// update is one change of a key, as the watch brings it.
+type update struct {
+	key     string
+	value   []byte
+	rev     uint64
+	deleted bool
+}
+
+// apply takes one change over; older ones than what is known are ignored.
+func (v *View) apply(u update) {
+	kind, rest, _ := strings.Cut(u.key, ".")
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.rev = max(v.rev, u.rev)
+	switch kind {
+	case "task":
+		v.applyTask(rest, u)
+	case "worker":
+		v.applyWorker(task.BootID(rest), u)
+	case "control":
+		v.applyControl(rest, u)
+	}
+}
+
+func (v *View) applyTask(rest string, u update) {
+	_, tail, _ := strings.Cut(rest, ".")
+	id, err := uuid.Parse(tail)
+	if err != nil {
+		v.poisoned(u, fmt.Errorf("%w: key names no task", task.ErrCorrupt))
+		return
+	}
+	old := v.tasks[id]
+	if old != nil && old.rev > u.rev {
+		return
+	}
+	if u.deleted {
+		v.remove(old)
+		delete(v.poison, u.key)
+		return
+	}
+	if old != nil && old.rev == u.rev {
+		old.gen = v.gen
+		return
+	}
+	var s shape
+	if err := task.Decode(u.value, &s, &s.V); err != nil {
+		v.remove(old)
+		v.poisoned(u, err)
+		return
+	}
+	delete(v.poison, u.key)
+	v.remove(old)
+	e := s.entry(id, u.rev)
+	e.gen = v.gen
+	v.insert(e)
+}
+
+// poisoned keeps a record that cannot be read out of everything but the
+// count of such records; it fails alone and is left as it is.
+func (v *View) poisoned(u update, err error) {
+	if u.deleted {
+		delete(v.poison, u.key)
+		return
+	}
+	if _, known := v.poison[u.key]; !known {
+		v.log.Error("record cannot be read and is left alone", "key", u.key, "revision", u.rev, "err", err)
+	}
+	v.poison[u.key] = u.rev
+}
+
+func (v *View) insert(e *entry) {
+	v.tasks[e.id] = e
+	v.counts[e.state]++
+	if e.listed() {
+		for _, s := range e.scopes() {
+			t := v.lists[s]
+			if t == nil {
+				t = newTree(byList)
+				v.lists[s] = t
+			}
+			t.Set(e)
+		}
+	}
+	switch e.state {
+	case task.Queued:
+		v.enqueue(e)
+		v.review(e, 1, 0)
+	case task.Running:
+		v.running[e.id] = e
+		v.review(e, 0, 1)
+		v.sawHolder(e)
+	}
+}
+
+func (v *View) remove(e *entry) {
+	if e == nil {
+		return
+	}
+	delete(v.tasks, e.id)
+	v.counts[e.state]--
+	if e.listed() {
+		for _, s := range e.scopes() {
+			t := v.lists[s]
+			t.Delete(e)
+			if t.Len() == 0 {
+				delete(v.lists, s)
+			}
+		}
+	}
+	switch e.state {
+	case task.Queued:
+		v.dequeue(e)
+		v.review(e, -1, 0)
+	case task.Running:
+		delete(v.running, e.id)
+		v.review(e, 0, -1)
+	}
+}
+
+func (v *View) review(e *entry, queued, running int) {
+	k, ok := e.key()
+	if !ok {
+		return
+	}
+	r := v.reviews[k]
+	if r == nil {
+		r = &liveReviews{}
+		v.reviews[k] = r
+	}
+	r.queued += queued
+	r.running += running
+	if *r == (liveReviews{}) {
+		delete(v.reviews, k)
+	}
+}
+
+func (v *View) applyControl(rest string, u update) {
+	what, of, _ := strings.Cut(rest, ".")
+	if what != "pause" {
+		return
+	}
+	// Whatever the value says, even garbage: a pause that cannot be read counts.
+	if u.deleted {
+		delete(v.paused, of)
+	} else {
+		v.paused[of] = u.rev
+	}
+}
+
+// Find returns the task with an id.
+func (v *View) Find(id task.ID) (Item, bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	e := v.byID(id)
+	if e == nil {
+		return Item{}, false
+	}
+	return e.item(), true
+}
+
+func (v *View) byID(id task.ID) *entry {
+	u, err := uuid.Parse(string(id))
+	if err != nil {
+		return nil
+	}
+	return v.tasks[u]
+}
+
+// Standing is what a worker needs to know of a task at a glance.
+type Standing struct {
+	State          task.State
+	Revision       uint64
+	Seq            uint64
+	InstallationID int64
+	Holder         Holder
+	// Overtaken is true for a running review with a queued one under its key.
+	Overtaken bool
+}
+
+// Standing returns where a task stands, false if the view does not know it.
+func (v *View) Standing(id task.ID) (Standing, bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	e := v.byID(id)
+	if e == nil {
+		return Standing{}, false
+	}
+	s := Standing{State: e.state, Revision: e.rev, Seq: e.seq, InstallationID: e.inst}
+	if e.result != nil {
+		s.Holder = e.result.holder
+	}
+	if k, ok := e.key(); ok && e.state == task.Running {
+		s.Overtaken = v.reviews[k] != nil && v.reviews[k].queued > 0
+	}
+	return s, true
+}
+
+// Counts returns the number of tasks in each state, hidden ones included.
+func (v *View) Counts() map[task.State]int {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	out := make(map[task.State]int, len(task.States))
+	for _, s := range task.States {
+		out[s] = v.counts[s]
+	}
+	return out
+}
+
+// Poisoned returns how many records cannot be read.
+func (v *View) Poisoned() int {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return len(v.poison)
+}
+
+// Paused reports whether claims of an installation are stopped.
+func (v *View) Paused(installation int64) bool {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.isPaused(installation)
+}
+
+func (v *View) isPaused(installation int64) bool {
+	if len(v.paused) == 0 {
+		return false
+	}
+	_, all := v.paused[""]
+	_, one := v.paused[fmt.Sprint(installation)]
+	return all || one
+}
+
+func intern(s string) unique.Handle[string] { return unique.Make(s) }
