@@ -98,14 +98,12 @@ func (s *scanner) instant(dst *time.Time) error {
 		}
 		return err
 	}
-	raw, _, err := s.quoted()
-	if err != nil || len(raw) > 64 {
-		return err
-	}
-	if t, err := time.Parse(time.RFC3339, string(raw)); err == nil {
+	var v string
+	err := s.name(&v, isPlain)
+	if t, parseErr := time.Parse(time.RFC3339, v); parseErr == nil {
 		*dst = t.UTC()
 	}
-	return nil
+	return err
 }
 
 // unquote decodes the inside of a string whose syntax was checked, as
