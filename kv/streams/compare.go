@@ -82,7 +82,7 @@ func compareStreams(want, have jetstream.StreamConfig) ([]Field, error) {
 	if err != nil {
 		return nil, err
 	}
-	return differences(w, h), nil
+	return differences(w, h, streamDefaults), nil
 }
 
 // compareConsumers lists the settings in which two consumers differ.
@@ -96,7 +96,7 @@ func compareConsumers(want, have jetstream.ConsumerConfig) ([]Field, error) {
 	if err != nil {
 		return nil, err
 	}
-	return differences(w, h), nil
+	return differences(w, h, consumerDefaults), nil
 }
 
 // settings flattens a configuration to its JSON fields, without those that are
@@ -151,7 +151,14 @@ func canonical(name string, value json.RawMessage) (string, error) {
 }
 
 // differences lists, by name, the fields that are not equal.
-func differences(want, have map[string]string) []Field {
+func differences(want, have, defaults map[string]string) []Field {
+	shown := func(name, value string) string {
+		if value == "" {
+			return defaults[name]
+		}
+		return value
+	}
+
 	names := map[string]bool{}
 	for n := range want {
 		names[n] = true
@@ -162,7 +169,7 @@ func differences(want, have map[string]string) []Field {
 	var out []Field
 	for _, n := range slices.Sorted(maps.Keys(names)) {
 		if want[n] != have[n] {
-			out = append(out, Field{Name: n, Have: have[n], Want: want[n]})
+			out = append(out, Field{Name: n, Have: shown(n, have[n]), Want: shown(n, want[n])})
 		}
 	}
 	return out

@@ -1,0 +1,72 @@
+package streams_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belay-run/belay/kv/natstest"
+	"github.com/belay-run/belay/kv/streams"
+)
+
+// fetch takes one message from the durable tasks.
+func fetch(t testing.TB, c jetstream.Consumer) {
+	t.Helper()
+	m, err := c.Next(jetstream.FetchMaxWait(10 * time.Second))
+	require.NoError(t, err)
+	require.NoError(t, m.DoubleAck(t.Context()))
+}
+
+// J12: two versions start at once on an empty server and differ in a setting
+// of one durable. There is one durable afterwards, and both work with it.
+func TestTwoVersionsStartTogether(t *testing.T) {
+	t.Parallel()
+	env := natstest.New(t, natstest.WithoutStreams())
+	var wg sync.WaitGroup
+	errs := make([]error, 2)
+	for i := range errs {
+		set := embedded(t)
+		stream(t, set, "WEBHOOKS").Consumers[1].AckWait = time.Duration(30+i) * time.Second
+		js, err := jetstream.New(env.Connect())
+		require.NoError(t, err)
+		wg.Go(func() { _, errs[i] = streams.Reconcile(t.Context(), js, set, streams.Options{}) })
+	}
+	wg.Wait()
+	require.NoError(t, errs[0])
+	require.NoError(t, errs[1])
+
+	s, err := env.JS.Stream(t.Context(), "WEBHOOKS")
+	require.NoError(t, err)
+	require.Equal(t, 2, s.CachedInfo().State.Consumers)
+	for range 2 {
+		_, err := env.JS.Publish(t.Context(), "webhook.1.2.task.review", nil)
+		require.NoError(t, err)
+		c, err := env.JS.Consumer(t.Context(), "WEBHOOKS", "tasks")
+		require.NoError(t, err)
+		fetch(t, c)
+	}
+}
+
+// J12: an old belay that is running goes on while a newer one starts.
+func TestOldVersionKeepsWorking(t *testing.T) {
+	t.Parallel()
+	env := natstest.New(t)
+	old, err := env.JS.Consumer(t.Context(), "WEBHOOKS", "tasks")
+	require.NoError(t, err)
+
+	set := embedded(t)
+	stream(t, set, "WEBHOOKS").Consumers[1].AckWait = time.Minute
+	reconcile(t, env.JS, set, streams.Options{Version: 2})
+	newer, err := env.JS.Consumer(t.Context(), "WEBHOOKS", "tasks")
+	require.NoError(t, err)
+	require.Equal(t, time.Minute, newer.CachedInfo().Config.AckWait)
+	for range 2 {
+		_, err := env.JS.Publish(t.Context(), "webhook.1.2.task.review", nil)
+		require.NoError(t, err)
+	}
+	fetch(t, old)
+	fetch(t, newer)
+}
