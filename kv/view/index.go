@@ -40,15 +40,8 @@ type result struct {
 	branch, prURL string
 	checkRunURL   string
 	prNumber      int
-	holder        Holder
+	holder        task.Holder
 	supersededBy  task.ID
-}
-
-// Holder is the open attempt of a running task.
-type Holder struct {
-	N     int
-	Boot  task.BootID
-	Nonce string
 }
 
 func (e *entry) status() string {
@@ -180,7 +173,7 @@ func (s *shape) entry(id uuid.UUID, rev uint64) *entry {
 	}
 	if n := len(s.AttemptLog); n > 0 && s.State == task.Running && s.AttemptLog[n-1].EndedAt.IsZero() {
 		a := s.AttemptLog[n-1]
-		r.holder = Holder{N: a.N, Boot: a.Boot, Nonce: a.Nonce}
+		r.holder = task.Holder{N: a.N, Boot: a.Boot, Nonce: a.Nonce}
 	}
 	if r != (result{}) {
 		e.result = &r

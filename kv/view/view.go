@@ -244,7 +244,7 @@ type Standing struct {
 	Revision       uint64
 	Seq            uint64
 	InstallationID int64
-	Holder         Holder
+	Holder         task.Holder
 	// Overtaken is true for a running review with a queued one under its key.
 	Overtaken bool
 }

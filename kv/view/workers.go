@@ -104,7 +104,7 @@ type Orphan struct {
 	ID             task.ID
 	InstallationID int64
 	Revision       uint64
-	Holder         Holder
+	Holder         task.Holder
 }
 
 // Orphans returns the running tasks of dead boots, those of my own boot that
