@@ -1,0 +1,100 @@
+package ingest
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"strings"
+	"sync"
+
+	"github.com/belay-run/belay/kv"
+	"github.com/belay-run/belay/kv/task"
+	"github.com/belay-run/belay/kv/view"
+)
+
+// taskFake stands in for every port of the API. It answers what its fields
+// say and remembers what it was asked.
+type taskFake struct {
+	mu      sync.Mutex
+	records map[task.ID]task.Record
+	hidden  map[task.ID]bool // not in the read model yet
+	page    view.Page
+	listErr error
+	getErr  error
+	query   view.Query
+	logs    map[string]string
+
+	commandErr error
+	commands   []string
+
+	deliveries []kv.Logged
+	next       string
+	deliverErr error
+	asked      kv.DeliveryQuery
+}
+
+func (f *taskFake) List(q view.Query) (view.Page, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.query = q
+	return f.page, f.listErr
+}
+
+func (f *taskFake) Find(id task.ID) (view.Item, bool) {
+	r, ok := f.records[id]
+	return view.Item{ID: r.ID, InstallationID: r.InstallationID, Repo: r.Repo}, ok && !f.hidden[id]
+}
+
+func (f *taskFake) Get(_ context.Context, installation int64, id task.ID) (task.Record, uint64, error) {
+	if f.getErr != nil {
+		return task.Record{}, 0, f.getErr
+	}
+	r, ok := f.records[id]
+	if !ok || r.InstallationID != installation {
+		return task.Record{}, 0, kv.ErrNotFound
+	}
+	return r, 1, nil
+}
+
+func (f *taskFake) OpenLog(id task.ID, attempt int) (io.ReadCloser, error) {
+	text, ok := f.logs[string(id)+"/"+string(rune('0'+attempt))]
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	return io.NopCloser(strings.NewReader(text)), nil
+}
+
+func (f *taskFake) Retry(_ context.Context, _ int64, id task.ID, caller string) (task.Record, error) {
+	f.commands = append(f.commands, "retry "+string(id)+" "+caller)
+	r := f.records[id]
+	if f.commandErr != nil {
+		return r, f.commandErr
+	}
+	return r.Retry(r.UpdatedAt.Time)
+}
+
+func (f *taskFake) Cancel(_ context.Context, _ int64, id task.ID, caller, reason string) (task.Record, error) {
+	f.commands = append(f.commands, "cancel "+string(id)+" "+caller+" "+reason)
+	r := f.records[id]
+	if f.commandErr != nil {
+		return r, f.commandErr
+	}
+	return r.Cancel(reason, nil, r.UpdatedAt.Time)
+}
+
+// deliveryFake is the Deliveries of a taskFake; Find would collide.
+type deliveryFake struct{ *taskFake }
+
+func (f deliveryFake) Page(_ context.Context, q kv.DeliveryQuery) (kv.DeliveryPage, error) {
+	f.asked = q
+	return kv.DeliveryPage{Deliveries: f.deliveries, Next: f.next}, f.deliverErr
+}
+
+func (f deliveryFake) Find(_ context.Context, id task.DeliveryID) (kv.Logged, error) {
+	for _, l := range f.deliveries {
+		if l.ID == id {
+			return l, f.deliverErr
+		}
+	}
+	return kv.Logged{}, kv.ErrNotFound
+}
