@@ -1,0 +1,54 @@
+package doctor
+
+import (
+	"context"
+	"net/url"
+	"os"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belay-run/belay/cmd/internal/config"
+	"github.com/belay-run/belay/kv/natstest"
+)
+
+func TestProbeOfARunningServer(t *testing.T) {
+	t.Parallel()
+	env := natstest.New(t, natstest.WithListener())
+	u, err := url.Parse(env.Server.ClientURL())
+	require.NoError(t, err)
+	cfg := config.Default(env.Dir)
+	cfg.NATS.Config = file(t, "port: "+u.Port(), 0o600)
+	s, err := NewProbe(cfg).Inspect(context.Background())
+	require.NoError(t, err)
+	require.Empty(t, s.Drift)
+	require.False(t, older(s.Version, MinNATSServer), "the built-in server %s is the pinned one or newer", s.Version)
+
+	ctx := context.Background()
+	stream, err := env.JS.Stream(ctx, "EVENTS")
+	require.NoError(t, err)
+	changed := stream.CachedInfo().Config
+	changed.MaxBytes = 1 << 20
+	_, err = env.JS.UpdateStream(ctx, changed)
+	require.NoError(t, err)
+	require.NoError(t, env.JS.DeleteConsumer(ctx, "WEBHOOKS", "tasks"))
+	s, err = NewProbe(cfg).Inspect(ctx)
+	require.NoError(t, err)
+	require.Len(t, s.Drift, 2)
+	require.Contains(t, s.Drift[0]+s.Drift[1], "create WEBHOOKS/tasks")
+	require.Contains(t, s.Drift[0]+s.Drift[1], "max_bytes")
+	_, err = env.JS.Consumer(ctx, "WEBHOOKS", "tasks")
+	require.ErrorIs(t, err, jetstream.ErrConsumerNotFound, "doctor changes nothing")
+
+	require.NoError(t, os.WriteFile(cfg.Storage.Dir+"/"+PasswordFile, []byte("b00"), 0o600))
+	_, err = NewProbe(cfg).Inspect(ctx)
+	require.ErrorContains(t, err, "connect")
+	require.NotContains(t, err.Error(), "b00")
+}
+
+func TestProbeWithoutAServer(t *testing.T) {
+	t.Parallel()
+	_, err := NewProbe(config.Default(t.TempDir())).Inspect(context.Background())
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
