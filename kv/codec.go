@@ -7,24 +7,6 @@ import (
 	"github.com/belay-run/belay/kv/task"
 )
 
-// decode reads a versioned JSON record into v, whose field `v` is at version:
-// a newer one is ErrNewer, anything else that does not parse ErrCorrupt.
-// Neither is ever written over.
-func decode(data []byte, v any, version *int) error {
-	err := json.Unmarshal(data, v)
-	if err == nil && *version <= task.Version {
-		return nil
-	}
-	// A newer shape may not parse at all: look at its number alone.
-	var head struct {
-		V int `json:"v"`
-	}
-	if json.Unmarshal(data, &head) == nil && head.V > task.Version {
-		return fmt.Errorf("%w: v %d, this belay knows %d", ErrNewer, head.V, task.Version)
-	}
-	return fmt.Errorf("%w: %w", ErrCorrupt, err)
-}
-
 // encodeRecord writes a record within MaxRecord: free text is cut, in the
 // order of what is missed least.
 func encodeRecord(r task.Record) ([]byte, error) {

@@ -2,24 +2,15 @@ package kv
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/belay-run/belay/kv/task"
 )
-
-// ErrCursor means that a cursor is not one that Page gave out.
-var ErrCursor = errors.New("cursor is not valid")
-
-// maxExamined bounds the messages one page of a filtered list looks at; the
-// page then ends early and its cursor goes on from there.
-const maxExamined = 2000
 
 // Logged is a delivery with its place in the log.
 type Logged struct {
@@ -39,7 +30,7 @@ type DeliveryQuery struct {
 
 func (q *DeliveryQuery) match(d *task.Delivery) bool {
 	return (q.Installation == nil || *q.Installation == d.InstallationID) &&
-		(len(q.Repos) == 0 || slices.Contains(q.Repos, d.Repo)) &&
+		(q.Repos == nil || slices.Contains(q.Repos, d.Repo)) &&
 		(q.Repo == "" || q.Repo == d.Repo)
 }
 
@@ -50,58 +41,29 @@ type DeliveryPage struct {
 }
 
 // Page reads deliveries from the newest (or the cursor) backwards. Messages
-// that were purged or cannot be decoded are passed over.
+// that were purged or cannot be decoded are passed over. A page may be shorter
+// than Limit and still have a Next.
 func (l *DeliveryLog) Page(ctx context.Context, q DeliveryQuery) (DeliveryPage, error) {
-	first, seq, err := l.bounds(ctx)
-	if err != nil {
-		return DeliveryPage{}, err
-	}
-	if q.Cursor != "" {
-		c, err := parseCursor(q.Cursor)
-		if err != nil {
-			return DeliveryPage{}, err
-		}
-		seq = min(seq, c)
-	}
 	var page DeliveryPage
-	for n := 0; seq >= first && seq > 0; seq-- {
-		if len(page.Deliveries) == q.Limit || n == maxExamined {
-			page.Next = base64.RawURLEncoding.EncodeToString(strconv.AppendUint(nil, seq, 10))
-			break
+	next, err := backwards(ctx, l.stream, q.Cursor, func(ctx context.Context, seq uint64) (bool, error) {
+		if len(page.Deliveries) >= max(q.Limit, 1) {
+			return false, nil
 		}
-		n++
 		d, err := l.Get(ctx, seq)
 		switch {
 		case errors.Is(err, ErrNotFound), errors.Is(err, ErrCorrupt), errors.Is(err, ErrNewer):
 		case err != nil:
-			return DeliveryPage{}, err
+			return false, err
 		case q.match(&d.Delivery):
 			page.Deliveries = append(page.Deliveries, d)
 		}
+		return true, nil
+	})
+	if err != nil {
+		return DeliveryPage{}, fmt.Errorf("list deliveries: %w", err)
 	}
+	page.Next = next
 	return page, nil
-}
-
-func (l *DeliveryLog) bounds(ctx context.Context) (first, last uint64, err error) {
-	ctx, cancel := bounded(ctx)
-	defer cancel()
-	info, err := l.stream.Info(ctx)
-	if err != nil {
-		return 0, 0, fmt.Errorf("inspect stream %s: %w", StreamWebhooks, classify(err))
-	}
-	return info.State.FirstSeq, info.State.LastSeq, nil
-}
-
-func parseCursor(s string) (uint64, error) {
-	b, err := base64.RawURLEncoding.DecodeString(s)
-	if err != nil {
-		return 0, ErrCursor
-	}
-	n, err := strconv.ParseUint(string(b), 10, 64)
-	if err != nil {
-		return 0, ErrCursor
-	}
-	return n, nil
 }
 
 // Find looks a delivery up by its id in every source, newest first where the

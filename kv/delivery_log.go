@@ -158,7 +158,7 @@ func headerText(s string) string {
 // Decode reads a message of the log.
 func Decode(data []byte) (task.Delivery, error) {
 	var d task.Delivery
-	if err := decode(data, &d, &d.V); err != nil {
+	if err := task.Decode(data, &d, &d.V); err != nil {
 		return task.Delivery{}, fmt.Errorf("decode delivery: %w", err)
 	}
 	if d.ID == "" || d.Routing == "" {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/belay-run/belay/kv/task"
 )
 
 // Kinds of store errors; test with errors.Is.
@@ -22,9 +24,9 @@ var (
 	// ErrTooLarge: the value exceeds the limit of a message; a retry cannot help.
 	ErrTooLarge = errors.New("record is too large")
 	// ErrNewer: the record was written by a newer belay and is left alone.
-	ErrNewer = errors.New("record is of a newer version")
+	ErrNewer = task.ErrNewer
 	// ErrCorrupt: the record cannot be decoded and is left alone.
-	ErrCorrupt = errors.New("record cannot be decoded")
+	ErrCorrupt = task.ErrCorrupt
 	// ErrUnknown: no answer came; the write may or may not have happened.
 	ErrUnknown = errors.New("outcome unknown")
 	// ErrReused: a delivery id came again with another body (409).

@@ -36,17 +36,8 @@ func (s *TaskStore) Get(ctx context.Context, installation int64, id task.ID) (ta
 	if err != nil {
 		return task.Record{}, 0, err
 	}
-	r, err := DecodeRecord(e.Value)
+	r, err := task.DecodeRecord(e.Value)
 	return r, e.Revision, err
-}
-
-// DecodeRecord reads a record's value; ErrNewer or ErrCorrupt if it cannot.
-func DecodeRecord(data []byte) (task.Record, error) {
-	var r task.Record
-	if err := decode(data, &r, &r.V); err != nil {
-		return task.Record{}, fmt.Errorf("decode task: %w", err)
-	}
-	return r, nil
 }
 
 // Create writes a record that must not exist yet.
@@ -109,7 +100,7 @@ func (s *TaskStore) Pointer(ctx context.Context, k task.SupersedeKey) (*task.Poi
 		return nil, 0, err
 	}
 	var p task.Pointer
-	if err := decode(e.Value, &p, &p.V); err != nil {
+	if err := task.Decode(e.Value, &p, &p.V); err != nil {
 		return nil, 0, fmt.Errorf("decode supersede pointer %s: %w", k, err)
 	}
 	return &p, e.Revision, nil
@@ -158,7 +149,7 @@ func (s *TaskStore) Seen(ctx context.Context, source, sha256 string, id task.Del
 		return "", err
 	}
 	var held seen
-	if err := decode(e.Value, &held, &held.V); err != nil {
+	if err := task.Decode(e.Value, &held, &held.V); err != nil {
 		return "", fmt.Errorf("decode replay guard: %w", err)
 	}
 	return held.Delivery, nil

@@ -1,0 +1,79 @@
+package kv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/belay-run/belay/kv/task"
+)
+
+// AuditQuery selects a page of the trail, newest first. Zero fields do not
+// filter.
+type AuditQuery struct {
+	// Installation and Repos are the caller's scope: nil means all.
+	Installation *int64
+	Repos        []string
+	Kind         string
+	Caller       string
+	TaskID       task.ID
+	// Limit is the largest number of entries, at least 1.
+	Limit int
+	// Cursor is the Next of the page before, "" for the first page.
+	Cursor string
+}
+
+func (q *AuditQuery) match(e *AuditEntry) bool {
+	return (q.Installation == nil || *q.Installation == e.InstallationID) &&
+		(q.Repos == nil || slices.Contains(q.Repos, e.Repo)) &&
+		(q.Kind == "" || q.Kind == e.Kind) &&
+		(q.Caller == "" || q.Caller == e.Caller) &&
+		(q.TaskID == "" || q.TaskID == e.TaskID)
+}
+
+// AuditPage is a part of the trail; Next is "" at its end.
+type AuditPage struct {
+	Entries []AuditEntry
+	Next    string
+}
+
+// Page reads entries from the newest (or the cursor) backwards; ErrCursor for
+// a cursor that it did not give out. Entries that cannot be decoded are passed
+// over. A page may be shorter than Limit and still have a Next.
+func (l *AuditLog) Page(ctx context.Context, q AuditQuery) (AuditPage, error) {
+	var page AuditPage
+	next, err := backwards(ctx, l.stream, q.Cursor, func(ctx context.Context, seq uint64) (bool, error) {
+		if len(page.Entries) >= max(q.Limit, 1) {
+			return false, nil
+		}
+		e, err := l.get(ctx, seq)
+		switch {
+		case errors.Is(err, ErrNotFound), errors.Is(err, ErrCorrupt), errors.Is(err, ErrNewer):
+		case err != nil:
+			return false, err
+		case q.match(&e):
+			page.Entries = append(page.Entries, e)
+		}
+		return true, nil
+	})
+	if err != nil {
+		return AuditPage{}, fmt.Errorf("read audit log: %w", err)
+	}
+	page.Next = next
+	return page, nil
+}
+
+func (l *AuditLog) get(ctx context.Context, seq uint64) (AuditEntry, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	m, err := l.stream.GetMsg(ctx, seq)
+	if err != nil {
+		return AuditEntry{}, fmt.Errorf("read audit entry %d: %w", seq, classify(err))
+	}
+	var e AuditEntry
+	if err := task.Decode(m.Data, &e, &e.V); err != nil {
+		return AuditEntry{}, fmt.Errorf("decode audit entry %d: %w", seq, err)
+	}
+	return e, nil
+}
