@@ -47,9 +47,9 @@ func ParseCommand(familiars []Familiar, comment string) (*Familiar, Verb, bool) 
 	return nil, "", false
 }
 
-// cutHandle takes a folded handle off the front if it stands there whole.
+// cutHandle takes the handle off the front if it stands there whole.
 func cutHandle(s, handle string) (rest string, ok bool) {
-	if handle == "" || len(s) < len(handle) || fold(s[:len(handle)]) != handle {
+	if handle == "" || len(s) < len(handle) || !sameLogin(s[:len(handle)], handle) {
 		return "", false
 	}
 	rest = s[len(handle):]
@@ -67,7 +67,7 @@ func parseVerb(rest string) (Verb, bool) {
 		return "", false
 	}
 	for _, v := range Verbs {
-		if fold(word) == string(v) {
+		if sameLogin(word, string(v)) {
 			return v, true
 		}
 	}

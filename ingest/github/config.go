@@ -1,7 +1,5 @@
 package github
 
-import "strings"
-
 // Config is what routing needs to know of a source. Its caller validates it;
 // routing only reads it.
 type Config struct {
@@ -43,16 +41,20 @@ type Familiar struct {
 	TriggerLabels []string
 }
 
-const botSuffix = "[bot]"
-
 // handle is what people write after the @.
-func (f *Familiar) handle() string { return strings.TrimSuffix(fold(f.BotUsername), botSuffix) }
+func (f *Familiar) handle() string {
+	name, _ := cutBot(f.BotUsername)
+	return name
+}
 
 // is reports whether login is the familiar's. A bot_username configured
 // without `[bot]` also stands for the App's account with it.
 func (f *Familiar) is(login string) bool {
-	login, own := fold(login), fold(f.BotUsername)
-	return own != "" && (login == own || login == own+botSuffix)
+	if f.BotUsername == "" {
+		return false
+	}
+	name, bot := cutBot(login)
+	return sameLogin(login, f.BotUsername) || bot && sameLogin(name, f.BotUsername)
 }
 
 // byLogin returns the familiar with the login, nil when there is none.
@@ -89,5 +91,5 @@ func (c *Config) reviewer() *Familiar {
 
 // ours reports whether the login is the App's or a familiar's.
 func (c *Config) ours(login string) bool {
-	return login != "" && (fold(login) == fold(c.AppLogin) || c.byLogin(login) != nil)
+	return login != "" && (sameLogin(login, c.AppLogin) || c.byLogin(login) != nil)
 }

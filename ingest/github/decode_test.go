@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/belay-run/belay/kv/task"
 )
@@ -22,6 +24,7 @@ func sample(t testing.TB) []byte {
 
 func TestDecodeRealPullRequest(t *testing.T) {
 	t.Parallel()
+	requireLikeOracle(t, "pull_request", sample(t))
 	ev, err := Decode("pull_request", sample(t))
 	require.NoError(t, err)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -51,11 +54,11 @@ func TestG27HeadIsHeadSHA(t *testing.T) {
 
 func TestG09AnyText(t *testing.T) {
 	t.Parallel()
-	body := "{ \"issue\" :\t{\"title\": \"😊 na\u00efve \\u001B[31m \\u2028 \u2028 \\ud83d\\ude0a \\ud83d x\", \r\n" +
+	body := "{ \"issue\" :\t{\"title\": \"😊 na\u00efve \\u001B[31m \\u2028 \u2028 \\ud83d\\ude0a \\ud83d x \\ud83d\\u0041\", \r\n" +
 		"\"body\":\"bad \xff utf-8\", \"number\" : 7 } , \"action\":\"ass\\u0069gned\",\"\\u0073ender\":{\"login\":\"mona\"}}"
 	ev, err := Decode("issues", []byte(body))
 	require.NoError(t, err)
-	require.Equal(t, "😊 naïve \x1b[31m \u2028 \u2028 😊 \ufffd x", ev.Issue.Title)
+	require.Equal(t, "😊 naïve \x1b[31m \u2028 \u2028 😊 \ufffd x \ufffdA", ev.Issue.Title)
 	require.Equal(t, "bad \ufffd utf-8", ev.Issue.Body)
 	require.Equal(t, "assigned", ev.Action)
 	require.Equal(t, "mona", ev.Sender)
@@ -102,9 +105,13 @@ func TestLastDuplicateWins(t *testing.T) {
 	t.Parallel()
 	ev, err := Decode("issues", []byte(`{"installation":{"id":1,"id":2},"issue":{"number":1,"title":"x"},`+
 		`"issue":{"number":2},"sender":{"login":"a"},"sender":null,"action":"b","action":3,`+
-		`"label":{"name":"l"},"label":{},"head_commit":{"timestamp":"2026-01-02T03:04:05Z"},"head_commit":{}}`))
+		`"label":{"name":"l"},"label":{},"sender":{"login":"a"},"sender":[],"head_commit":{"timestamp":"2026-01-02T03:04:05Z"},"head_commit":{}}`))
 	require.NoError(t, err)
 	require.Equal(t, &Event{Installation: 2, Issue: Issue{Number: 2}}, ev)
+	ev, err = Decode("issues", []byte(`{"installation":{"id":1},"installation":null,"repository":{"id":1},"repository":0,`+
+		`"pull_request":{"head":{"sha":"`+headSHA+`"},"number":1,"head":{}},"comment":{"body":"x"},"comment":{}}`))
+	require.NoError(t, err)
+	require.Equal(t, &Event{PullRequest: PullRequest{Number: 1}}, ev)
 }
 
 func TestBadJSON(t *testing.T) {
@@ -112,7 +119,7 @@ func TestBadJSON(t *testing.T) {
 	for _, body := range []string{
 		``, ` `, `{`, `}`, `{}x`, `{}{}`, `{"a"}`, `{"a":}`, `{"a":1,}`, `{,}`, `{"a":1 "b":2}`, `{'a':1}`, `{a:1}`,
 		`{"a":tru}`, `{"a":nul`, `{"a":01}`, `{"a":-}`, `{"a":1.}`, `{"a":.5}`, `{"a":1e}`, `{"a":+1}`, `{"a":[1,]}`,
-		`{"a":[1 2]}`, `{"a":"\x"}`, `{"a":"\u12g4"}`, `{"a":"\`, `{"a":"\u1`, "{\"a\":\"\n\"}", "{\"a\":\"\x00\"}",
+		`{"a":[1 2]}`, `{"a":"\x"}`, `{"a":"\v"}`, `{"a":"\u12g4"}`, `{"a":"\`, `{"a":"\u1`, "{\"a\":\"\n\"}", "{\"a\":\"\x00\"}",
 		"\ufeff{}", "{\"action\":\"01234567\x1f\"}", `{"action":"`, `{"number":1`, `{"issue":{"title":"x}}`,
 		`[]`, `null`, `1`, `"x"`, `Hello, World!`, "\x00", "{}\x00", `{"a":NaN}`, `[1`,
 	} {
@@ -150,6 +157,10 @@ func TestTextsAreCut(t *testing.T) {
 		require.Equal(t, task.Cut(long, task.MaxText), s)
 	}
 	require.Empty(t, ev.Action, "half a name would be another name")
+	for n, kept := range map[int]bool{maxName: true, maxName + 1: false, 2 * maxName: false} {
+		ev = decode(t, "x", object{"action": strings.Repeat("x", n)})
+		require.Equal(t, kept, len(ev.Action) == n, "%d", n)
+	}
 	ev = decode(t, "label", object{"issue": with(issue(), object{"title": long})})
 	require.Empty(t, ev.Issue.Title, "texts that cannot matter are not kept")
 }
@@ -217,12 +228,46 @@ func TestNamesHaveTheirAlphabets(t *testing.T) {
 	}
 }
 
-func FuzzDecode(f *testing.F) {
-	b := sample(f)
-	f.Add("pull_request", b)
-	for _, p := range []object{
+func payloads() []object {
+	return []object{
 		issuesEvent("assigned"), issueCommentEvent(true, "@cody fix \x1b😊"), submittedEvent(nil), reviewCommentEvent("x"),
-	} {
+		with(base("labeled"), object{"label": object{"name": "x"}, "assignee": account("a[bot]"), "deleted": true}),
+	}
+}
+
+func requireLikeOracle(t require.TestingT, event string, body []byte) {
+	want, ok := oracle(event, body)
+	got, err := Decode(event, body)
+	if !ok {
+		require.ErrorIs(t, err, ErrParse, "%q", body)
+		return
+	}
+	require.NoError(t, err, "%q", body)
+	require.Equal(t, want, got, "%q", body)
+}
+
+// TestDecodeProperty edits good payloads at random and compares with
+// encoding/json, the good and the broken ones alike.
+func TestDecodeProperty(t *testing.T) {
+	t.Parallel()
+	bits := rapid.SampledFrom([]string{
+		"", "{", "}", "[", "]", ",", ":", `"`, `\`, `\u00e9`, `\ud83d`, `\ude0a`, "\xff", "\x00", "\n", "0", "-", "1e5", ".5",
+		"null", "true", "false", `"id":3,`, `"number":"x",`, `"action":"y",`, `{"a":[1]},`, " \t\r\n", "é", "x",
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		body, err := json.Marshal(rapid.SampledFrom(payloads()).Draw(t, "payload"))
+		require.NoError(t, err)
+		for range rapid.IntRange(0, 4).Draw(t, "edits") {
+			from := rapid.IntRange(0, len(body)).Draw(t, "from")
+			to := min(len(body), from+rapid.IntRange(0, 3).Draw(t, "length"))
+			body = slices.Replace(body, from, to, []byte(bits.Draw(t, "bit"))...)
+			requireLikeOracle(t, "issue_comment", body)
+		}
+	})
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, p := range payloads() {
 		b, err := json.Marshal(p)
 		require.NoError(f, err)
 		f.Add("issue_comment", b)
@@ -232,13 +277,6 @@ func FuzzDecode(f *testing.F) {
 	f.Add("x", []byte(`{"a":[{"b":[-0.1e+5,1E-3,0,true,false,null,"",{},[]]}]}`))
 	f.Add("x", []byte(`[1,2`))
 	f.Fuzz(func(t *testing.T, event string, body []byte) {
-		want, ok := oracle(event, body)
-		got, err := Decode(event, body)
-		if !ok {
-			require.ErrorIs(t, err, ErrParse)
-			return
-		}
-		require.NoError(t, err)
-		require.Equal(t, want, got)
+		requireLikeOracle(t, event, body)
 	})
 }

@@ -2,6 +2,7 @@ package github
 
 import (
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -35,6 +36,17 @@ func TestG02DeliveryID(t *testing.T) {
 			require.Equal(t, tt.in, string(id))
 		} else {
 			require.Empty(t, id)
+		}
+	}
+}
+
+func TestDeliveryIDAlphabet(t *testing.T) {
+	t.Parallel()
+	form := regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$`)
+	for c := range 256 {
+		for _, s := range []string{string([]byte{byte(c)}), string([]byte{'a', byte(c)}), string([]byte{'a', byte(c), 'a'})} {
+			_, err := ParseDeliveryID(s)
+			require.Equal(t, form.MatchString(s) && !strings.HasSuffix(s, "\n"), err == nil, "%q", s)
 		}
 	}
 }

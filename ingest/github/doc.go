@@ -22,6 +22,16 @@
 // Decoding. The scanner is our own: one pass that checks the syntax of the
 // whole body like encoding/json (same depth limit, same leniency for bad
 // UTF-8, last duplicate wins) and stops to look only at the paths it knows.
-// FuzzDecode holds it against encoding/json. BenchmarkDecode compares the
-// candidates on a real pull_request body.
+// TestDecodeProperty and FuzzDecode hold it against encoding/json. It was
+// chosen by measurement; on one machine a pull_request body of 13 KB took
+//
+//	this scanner, all fields                   12 µs
+//	HMAC-SHA256 of the body                    10 µs
+//	go-json-experiment jsontext, tokens alone  24 µs
+//	tidwall/gjson, ValidBytes and GetMany      83 µs
+//	encoding/json into a struct of the fields 100 µs
+//
+// The first library is declared unstable, and the second takes the first of
+// two fields of one name and recurses without a limit. BenchmarkDecode repeats
+// the comparison with what the standard library has.
 package github

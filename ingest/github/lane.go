@@ -14,7 +14,8 @@ type want struct {
 // lane reads an event of one kind and says what it asks for.
 type lane func(*Config, *Event) want
 
-// routes is the routing table: event → action → lane. A push has no action.
+// routes is the routing table: event → action → lane. A push has no
+// action.
 var routes = map[string]map[string]lane{
 	"issues": {
 		"assigned": assigned,
@@ -32,7 +33,7 @@ var routes = map[string]map[string]lane{
 		"closed":           func(*Config, *Event) want { return want{reason: task.Closed} },
 	},
 	"installation": {"deleted": uninstalled},
-	"push":         {},
+	"push":         {"": push},
 }
 
 // complete reports whether the event names its thread, without which no task

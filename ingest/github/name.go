@@ -52,13 +52,17 @@ func madeOf(s, others string) bool {
 	return s != ""
 }
 
-// fold lowers ASCII letters only: GitHub's logins have no others, and full
-// case folding would let look-alikes through (the Kelvin sign for k).
-func fold(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= 'A' && r <= 'Z' {
-			return r + 'a' - 'A'
-		}
-		return r
-	}, s)
+// sameLogin compares logins as GitHub does, without case. Of equal length in
+// bytes, ASCII folds onto ASCII only, so no look-alike gets through (the
+// Kelvin sign for k).
+func sameLogin(a, b string) bool { return len(a) == len(b) && strings.EqualFold(a, b) }
+
+const botSuffix = "[bot]"
+
+// cutBot takes the mark of an App's account off a login.
+func cutBot(login string) (name string, bot bool) {
+	if n := len(login) - len(botSuffix); n >= 0 && sameLogin(login[n:], botSuffix) {
+		return login[:n], true
+	}
+	return login, false
 }

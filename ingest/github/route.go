@@ -62,10 +62,11 @@ func decide(cfg *Config, h Headers, ev *Event, now time.Time) (*task.Spec, task.
 	if !ok {
 		return nil, task.UnsupportedEvent
 	}
-	l, ok := actions[ev.Action]
+	action := ev.Action
 	if h.Event == "push" {
-		l, ok = push, true
+		action = ""
 	}
+	l, ok := actions[action]
 	if !ok {
 		return nil, task.UnsupportedAction
 	}
