@@ -55,8 +55,8 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request, c Caller, actio
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), callTimeout)
 	defer cancel()
 	after, err := do(ctx, &rec)
-	entry := AuditEntry{
-		Action: action, Caller: c.Name, Installation: rec.InstallationID, Repo: rec.Repo, TaskID: rec.ID, DeliveryID: rec.DeliveryID,
+	entry := kv.AuditEntry{
+		Kind: action, Caller: c.Name, InstallationID: rec.InstallationID, Repo: rec.Repo, TaskID: rec.ID, DeliveryID: rec.DeliveryID,
 	}
 	switch {
 	case errors.Is(err, task.ErrState):

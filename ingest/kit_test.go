@@ -94,7 +94,7 @@ type audits struct {
 	mu      sync.Mutex
 	reads   []string
 	denied  []string
-	entries []AuditEntry
+	entries []kv.AuditEntry
 }
 
 func (a *audits) Read(caller, what string) {
@@ -109,7 +109,7 @@ func (a *audits) Denied(what, remote string) {
 	a.denied = append(a.denied, what+" "+remote)
 }
 
-func (a *audits) Mutation(_ context.Context, e AuditEntry) {
+func (a *audits) Mutation(_ context.Context, e kv.AuditEntry) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.entries = append(a.entries, e)

@@ -56,24 +56,10 @@ type Auditor interface {
 	// Denied notes a refused request of a remote address.
 	Denied(what, remote string)
 	// Mutation notes a command, or a delivery id that came with another body.
-	Mutation(ctx context.Context, e AuditEntry)
+	Mutation(ctx context.Context, e kv.AuditEntry)
 }
 
-// AuditEntry is one thing that somebody did or tried.
-type AuditEntry struct {
-	// Action is one of the Audit constants.
-	Action string
-	// Caller is who asked: `local`, `service`, a tenant, or `github`.
-	Caller       string
-	Installation int64
-	Repo         string
-	TaskID       task.ID
-	DeliveryID   task.DeliveryID
-	// Detail says how it went, for people.
-	Detail string
-}
-
-// The actions of audit entries.
+// The kinds of audit entries that this package makes, beside reads and denials.
 const (
 	AuditRetry    = "retry"
 	AuditCancel   = "cancel"
@@ -100,6 +86,6 @@ type Condition struct {
 // noAudit is the Auditor of a server that was given none.
 type noAudit struct{}
 
-func (noAudit) Read(string, string)                  {}
-func (noAudit) Denied(string, string)                {}
-func (noAudit) Mutation(context.Context, AuditEntry) {}
+func (noAudit) Read(string, string)                     {}
+func (noAudit) Denied(string, string)                   {}
+func (noAudit) Mutation(context.Context, kv.AuditEntry) {}

@@ -162,8 +162,8 @@ func (s *Server) rejected(w http.ResponseWriter, r *http.Request, d *task.Delive
 	switch {
 	case errors.Is(err, kv.ErrReused):
 		s.metrics.conflicts.Inc()
-		s.o.Auditor.Mutation(context.WithoutCancel(r.Context()), AuditEntry{
-			Action: AuditConflict, Caller: "github", Installation: d.InstallationID, Repo: d.Repo, DeliveryID: d.ID,
+		s.o.Auditor.Mutation(context.WithoutCancel(r.Context()), kv.AuditEntry{
+			Kind: AuditConflict, Caller: "github", InstallationID: d.InstallationID, Repo: d.Repo, DeliveryID: d.ID,
 			Detail: "delivery id reused with another body " + d.PayloadHash,
 		})
 		s.warn(a.reason, "webhook conflicts with an accepted one", attrs...)

@@ -152,7 +152,7 @@ func TestDT59ReusedIDWithAnotherBodyIsAConflict(t *testing.T) {
 	require.Len(t, d.log.all(), 1)
 	require.Equal(t, "1", d.metric("belay_webhook_conflicts_total"))
 	require.Len(t, d.audit.entries, 1)
-	require.Equal(t, AuditConflict, d.audit.entries[0].Action)
+	require.Equal(t, AuditConflict, d.audit.entries[0].Kind)
 	require.Equal(t, task.DeliveryID("one"), d.audit.entries[0].DeliveryID)
 	require.Contains(t, d.logs.String(), `"github_delivery_id":"one"`)
 }
