@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Errors of Decode.
@@ -15,11 +16,11 @@ var (
 )
 
 // Decode reads a versioned JSON record into v, whose field `v` is at version:
-// a newer one is ErrNewer, anything else that does not parse ErrCorrupt.
-// Neither is ever written over.
+// a newer one is ErrNewer, anything else that does not parse or has no version
+// ErrCorrupt. Neither is ever written over.
 func Decode(data []byte, v any, version *int) error {
 	err := json.Unmarshal(data, v)
-	if err == nil && *version <= Version {
+	if err == nil && *version >= 1 && *version <= Version {
 		return nil
 	}
 	// A newer shape may not parse at all: look at its number alone.
@@ -29,6 +30,9 @@ func Decode(data []byte, v any, version *int) error {
 	if json.Unmarshal(data, &head) == nil && head.V > Version {
 		return fmt.Errorf("%w: v %d, this belay knows %d", ErrNewer, head.V, Version)
 	}
+	if err == nil {
+		return fmt.Errorf("%w: v is %d", ErrCorrupt, *version)
+	}
 	return fmt.Errorf("%w: %w", ErrCorrupt, err)
 }
 
@@ -37,6 +41,9 @@ func DecodeRecord(data []byte) (Record, error) {
 	var r Record
 	if err := Decode(data, &r, &r.V); err != nil {
 		return Record{}, fmt.Errorf("decode task: %w", err)
+	}
+	if r.ID == "" || !slices.Contains(States, r.State) {
+		return Record{}, fmt.Errorf("decode task: %w: id %q, state %q", ErrCorrupt, r.ID, r.State)
 	}
 	return r, nil
 }

@@ -105,7 +105,8 @@ type Record struct {
 	BeatenBy       *Order       `json:"beaten_by,omitempty"` // the order of the review that won
 	NotBefore      Time         `json:"not_before,omitzero"`
 	Attempts       int          `json:"attempts"`
-	BudgetFrom     int          `json:"budget_from,omitempty"` // attempts up to this one no longer count as spent
+	BudgetFrom     int          `json:"budget_from,omitempty"`  // attempts up to this one no longer count as spent
+	SpentBefore    int          `json:"spent_before,omitempty"` // spent ones that the attempt log has forgotten
 	ResultStatus   ResultStatus `json:"result_status,omitempty"`
 	Branch         string       `json:"branch,omitempty"`
 	PRNumber       int          `json:"pr_number,omitempty"`
@@ -175,8 +176,12 @@ func (r *Record) Open() *Attempt {
 
 // Spent counts the tries used up since the budget was last reset.
 func (r *Record) Spent() int {
+	return r.SpentBefore + r.spent(r.AttemptLog)
+}
+
+func (r *Record) spent(log []Attempt) int {
 	n := 0
-	for _, a := range r.AttemptLog {
+	for _, a := range log {
 		if a.N > r.BudgetFrom && a.Outcome.Spent() {
 			n++
 		}

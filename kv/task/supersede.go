@@ -1,6 +1,9 @@
 package task
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
 
 // SupersedeKey groups the reviews of which only the newest should run. It
 // uses numeric ids, so a renamed repository keeps its key.
@@ -41,7 +44,12 @@ type Pointer struct {
 	Order  Order  `json:"order"`
 	// Prev is the task the pointer named before, to be superseded by Task.
 	Prev ID `json:"prev,omitempty"`
+	// Older are heads known to come before Head, for reviews of one second;
+	// at most maxOlder of them.
+	Older []string `json:"older,omitempty"`
 }
+
+const maxOlder = 8
 
 // Verdict is what admission does with a review.
 type Verdict string
@@ -79,35 +87,82 @@ type Candidate struct {
 // Decide compares a candidate with the pointer that was read (nil when there
 // is none) and returns what to do and the pointer to write (for Wins and
 // Coalesced). live tells whether the pointer's task is queued or running.
-// Newer is: before = the pointer's head → newer; head = the pointer's
-// before → older; else the order decides (DESIGN §6).
+//
+// Newer is what the payload's own updated_at says. GitHub counts it in whole
+// seconds; within one the chain of heads decides, and where that says nothing,
+// the order of the log. The chain cannot come first: a head that was pushed
+// back to (A, B, A again) stands on both sides of it.
 func Decide(p *Pointer, c Candidate, live bool) (Verdict, Pointer) {
 	won := Pointer{V: Version, Task: c.Task, Head: c.Head, Before: c.Before, Order: c.Order}
 	if p == nil {
+		won.Older = older(nil, c.Head, c.Before)
 		return Wins, won
 	}
 	if p.Task == c.Task {
 		return Holds, *p
 	}
-	if !newer(p, c) {
+	if c.Order.UpdatedAt.IsZero() { // unknown is taken for the same second
+		c.Order.UpdatedAt, won.Order.UpdatedAt = p.Order.UpdatedAt, p.Order.UpdatedAt
+	}
+	sameHead := c.Head != "" && c.Head == p.Head
+	again := sameHead && !c.Order.Less(p.Order) && !p.Order.Less(c.Order)
+	tie, chained, newer := compare(p, c)
+	if !again && !newer {
 		return Stale, *p
 	}
-	if live && c.Head != "" && c.Head == p.Head {
+	if again || live && sameHead {
 		moved := *p
 		moved.Order = c.Order
+		moved.adopt(c)
 		return Coalesced, moved
 	}
 	won.Prev = p.Task
+	switch {
+	case sameHead:
+		won.Before, won.Older = p.Before, p.Older
+		won.adopt(c)
+	case !tie:
+		won.Older = older(nil, c.Head, p.Head, c.Before)
+	case chained:
+		won.Older = older(p.Older, c.Head, p.Head, c.Before)
+	default:
+		won.Older = older(p.Older, c.Head, c.Before)
+	}
 	return Wins, won
 }
 
-func newer(p *Pointer, c Candidate) bool {
-	sameHead := c.Head == p.Head
-	if !sameHead && c.Before != "" && c.Before == p.Head {
-		return true
+// adopt takes over what a candidate of the same head knows of its past.
+func (p *Pointer) adopt(c Candidate) {
+	if c.Before != "" {
+		p.Before = c.Before
 	}
-	if !sameHead && p.Before != "" && c.Head == p.Before {
-		return false
+	p.Older = older(p.Older, p.Head, c.Before)
+}
+
+// compare reports whether the candidate is newer, whether only its second is
+// the same as the pointer's, and whether the chain of heads said so.
+func compare(p *Pointer, c Candidate) (tie, chained, newer bool) {
+	if at := p.Order.UpdatedAt; !at.IsZero() && !at.Equal(c.Order.UpdatedAt.Time) {
+		return false, false, at.Before(c.Order.UpdatedAt.Time)
 	}
-	return p.Order.Less(c.Order)
+	if c.Head != p.Head {
+		after := c.Before != "" && c.Before == p.Head
+		// What follows a head that is older than mine is mine or older too.
+		before := slices.Contains(p.Older, c.Head) || slices.Contains(p.Older, c.Before)
+		if after != before {
+			return true, true, after
+		}
+	}
+	return true, false, p.Order.Seq < c.Order.Seq
+}
+
+// older adds heads to a list of those known to come before head.
+func older(list []string, head string, heads ...string) []string {
+	var out []string
+	for _, h := range append(slices.Clone(list), heads...) {
+		if h != "" && h != head && !slices.Contains(out, h) {
+			out = append(out, h)
+		}
+	}
+	return out[max(0, len(out)-maxOlder):]
 }

@@ -39,9 +39,22 @@ func (t *Time) UnmarshalJSON(b []byte) error {
 	if len(s) < 2 || s[0] != '"' || s[len(s)-1] != '"' {
 		return fmt.Errorf("time %s is not a string", s)
 	}
-	p, err := time.Parse(time.RFC3339Nano, s[1:len(s)-1])
+	return t.UnmarshalText([]byte(s[1 : len(s)-1]))
+}
+
+// UnmarshalText reads TimeLayout or any RFC 3339 time; the empty text is zero.
+// A time whose year in UTC has no four digits is refused: it would not sort.
+func (t *Time) UnmarshalText(b []byte) error {
+	if len(b) == 0 {
+		*t = Time{}
+		return nil
+	}
+	p, err := time.Parse(time.RFC3339Nano, string(b))
 	if err != nil {
 		return fmt.Errorf("parse time: %w", err)
+	}
+	if y := p.UTC().Year(); y < 0 || y > 9999 {
+		return fmt.Errorf("parse time: year %d is out of range", y)
 	}
 	*t = At(p)
 	return nil

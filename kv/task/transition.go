@@ -111,8 +111,9 @@ func (r Record) Claim(worker string, boot BootID, nonce string, at time.Time) (R
 	n.Attempts++
 	n.NotBefore = Time{}
 	n.AttemptLog = append(n.AttemptLog, Attempt{N: n.Attempts, Worker: worker, Boot: boot, Nonce: nonce, StartedAt: At(at)})
-	if over := len(n.AttemptLog) - maxAttemptLog; over > 0 {
-		n.AttemptLog = slices.Delete(n.AttemptLog, 0, over)
+	for len(n.AttemptLog) > maxAttemptLog {
+		n.SpentBefore += n.spent(n.AttemptLog[:1])
+		n.AttemptLog = slices.Delete(n.AttemptLog, 0, 1)
 	}
 	return n, nil
 }
@@ -235,7 +236,8 @@ func (r Record) Retry(at time.Time) (Record, error) {
 	if err := n.move(MoveRetry, Queued, at); err != nil {
 		return r, err
 	}
-	n.BudgetFrom = n.Attempts
+	n.BudgetFrom, n.SpentBefore = n.Attempts, 0
 	n.NotBefore, n.Reason, n.ResultStatus, n.Summary, n.Intents = Time{}, "", "", "", nil
+	n.Branch, n.PRNumber, n.PRURL = "", 0, "" // null until terminal (DT-35)
 	return n, nil
 }
