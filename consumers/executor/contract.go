@@ -63,7 +63,7 @@ func parseResult(b []byte, r *redact.Redactor) (*Result, error) {
 	if err := json.Unmarshal(b, &w); err != nil {
 		var t *json.UnmarshalTypeError
 		if errors.As(err, &t) {
-			return nil, fmt.Errorf("%w: %s: a %s is not allowed here", ErrResult, t.Field, t.Value)
+			return nil, fmt.Errorf("%w: %s: %s is not allowed here", ErrResult, t.Field, t.Value)
 		}
 		return nil, fmt.Errorf("%w: %s", ErrResult, r.String(err.Error()))
 	}

@@ -27,6 +27,7 @@ var cases = map[string]struct{ in, want string }{
 	"live twice, touching":  {live + live, "[redacted-token]"},
 	"live cut short":        {live[:len(live)-1], live[:len(live)-1]},
 	"live in JSON":          {`{"t":"quo\"ted\u003c"}`, `{"t":"[redacted-token]"}`},
+	"live in plain JSON":    {`{"t":"quo\"ted<"}`, `{"t":"[redacted-token]"}`},
 	"live in a URL":         {"?t=quo%22ted%3C&x=1", "?t=[redacted-token]&x=1"},
 	"ghs":                   {"x ghs_" + run20 + ".", "x [redacted-token]."},
 	"ghp":                   {"ghp_" + run20 + " ", "[redacted-token] "},

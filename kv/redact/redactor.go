@@ -104,11 +104,18 @@ func (v *values) longest(b []byte, final bool) (n int, wait bool) {
 	return 0, false
 }
 
-// spellings returns a value as it stands, as JSON writes it and as URLs do.
+// spellings returns a value as it stands, as JSON writes it, with and without
+// the escapes for HTML, and as URLs do.
 func spellings(s string) []string {
-	out := []string{s}
-	if b, err := json.Marshal(s); err == nil {
-		out = append(out, string(b[1:len(b)-1]))
+	out := []string{s, url.QueryEscape(s), url.PathEscape(s)}
+	for _, html := range []bool{false, true} {
+		var b strings.Builder
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(html)
+		if err := enc.Encode(s); err == nil {
+			q := strings.TrimSuffix(b.String(), "\n")
+			out = append(out, q[1:len(q)-1])
+		}
 	}
-	return append(out, url.QueryEscape(s), url.PathEscape(s))
+	return out
 }
