@@ -112,6 +112,9 @@ func TestLastDuplicateWins(t *testing.T) {
 		`"pull_request":{"head":{"sha":"`+headSHA+`"},"number":1,"head":{}},"comment":{"body":"x"},"comment":{}}`))
 	require.NoError(t, err)
 	require.Equal(t, &Event{PullRequest: PullRequest{Number: 1}}, ev)
+	ev, err = Decode("issues", []byte(`{"pull_request":{"number":1},"pull_request":{},"review":{"body":"x"},"review":1}`))
+	require.NoError(t, err)
+	require.Equal(t, &Event{}, ev)
 }
 
 func TestBadJSON(t *testing.T) {

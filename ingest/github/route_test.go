@@ -3,7 +3,6 @@ package github
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -67,6 +66,31 @@ func TestRouteIssues(t *testing.T) {
 			require.Empty(t, spec.Commander)
 		})
 	}
+}
+
+func TestIssueLanesOff(t *testing.T) {
+	t.Parallel()
+	assigned := with(issuesEvent("assigned"), object{"assignee": account("cody[bot]")})
+	labeled := with(issuesEvent("labeled"), object{"label": object{"name": "cody"}})
+	cfg := config()
+	cfg.Lanes.Assignment = false
+	requireIgnored(t, task.Scope, routed(t, cfg, "issues", assigned))
+	requireTask(t, routed(t, cfg, "issues", labeled))
+	cfg = config()
+	cfg.Lanes.Label = false
+	requireIgnored(t, task.Scope, routed(t, cfg, "issues", labeled))
+	requireTask(t, routed(t, cfg, "issues", assigned))
+}
+
+func TestNobodyIsNoFamiliar(t *testing.T) {
+	t.Parallel()
+	cfg := config()
+	cfg.Familiars = []Familiar{{ID: "nova"}}
+	requireTask(t, routed(t, cfg, "pull_request", with(pullEvent("opened"), object{
+		"pull_request": with(pull(), object{"user": nil}), "sender": nil,
+	})))
+	requireIgnored(t, task.Unroutable, routed(t, cfg, "issues", with(issuesEvent("assigned"), object{"assignee": nil})))
+	requireIgnored(t, task.Unroutable, routed(t, cfg, "issues", with(issuesEvent("assigned"), object{"assignee": account("[bot]")})))
 }
 
 func TestRoutePullRequests(t *testing.T) {
@@ -270,50 +294,6 @@ func TestG37PingAndUninstall(t *testing.T) {
 	requireIgnored(t, task.UnsupportedAction, routed(t, config(), "installation", base("created")))
 }
 
-func TestTooOld(t *testing.T) {
-	t.Parallel()
-	limit := now.AddDate(0, 0, -365)
-	at := func(d time.Duration) string { return limit.Add(d).Format(time.RFC3339) }
-	older, newer := at(-time.Minute), at(time.Minute)
-	review := func(s string) object {
-		p := with(pull(), object{"updated_at": older})
-		return with(pullEvent("submitted"), object{"pull_request": p, "review": with(commentBy("mona", "@cody status"), object{"submitted_at": s})})
-	}
-	comment := func(s string) object {
-		c := with(commentBy("mona", "@cody status"), object{"updated_at": s})
-		return with(base("created"), object{"issue": with(issue(), object{"updated_at": older}), "comment": c})
-	}
-	pushed := func(pushed any, commit string) object {
-		return with(base(""), object{"repository": object{"id": 1, "pushed_at": pushed}, "head_commit": object{"timestamp": commit}})
-	}
-	for _, tt := range []struct {
-		name, event string
-		payload     object
-		old         bool
-	}{
-		{"pull request", "pull_request", with(pullEvent("opened"), object{"pull_request": with(pull(), object{"updated_at": older})}), true},
-		{"fresh pull request", "pull_request", with(pullEvent("opened"), object{"pull_request": with(pull(), object{"updated_at": newer})}), false},
-		{"issue", "issues", with(issuesEvent("assigned"), object{"issue": with(issue(), object{"updated_at": older})}), true},
-		{"comment", "issue_comment", comment(older), true},
-		{"fresh comment on an old issue", "issue_comment", comment(newer), false},
-		{"review", "pull_request_review", review(older), true},
-		{"fresh review", "pull_request_review", review(newer), false},
-		{"push", "push", pushed(limit.Unix()-60, newer), true},
-		{"push of an old commit", "push", pushed(limit.Unix()+60, older), false},
-		{"commit alone", "push", pushed(nil, older), true},
-		{"no time at all", "pull_request", with(pullEvent("opened"), object{"pull_request": with(pull(), object{"updated_at": nil}), "repository": object{"id": 1}}), false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			d := routed(t, config(), tt.event, tt.payload)
-			require.Equal(t, tt.old, d.Routing == task.Ignored(task.TooOld), "%s", d.Routing)
-			cfg := config()
-			cfg.DedupeDays = 0
-			require.NotEqual(t, task.Ignored(task.TooOld), routed(t, cfg, tt.event, tt.payload).Routing)
-		})
-	}
-}
-
 func TestG29NamesNeverReachIDs(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"acme/my.repo", "acme/..x", "acme/.github"} {
@@ -328,72 +308,6 @@ func TestG29NamesNeverReachIDs(t *testing.T) {
 	require.Empty(t, d.Event+d.Action+d.HookID+d.Repo)
 	long := Route(config(), Headers{Event: "x" + strings.Repeat("é", 200)}, &Event{}, now)
 	require.Equal(t, "x"+strings.Repeat("é", 49), long.Event)
-}
-
-// TestPrecedence tries every combination of conditions on every shape of
-// event and expects the first reason of task.Reasons among those that hold.
-func TestPrecedence(t *testing.T) {
-	t.Parallel()
-	shapes := map[task.Reason]struct {
-		event   string
-		payload object
-	}{
-		task.Ping:                {"ping", base("created")},
-		task.UnsupportedEvent:    {"star", base("created")},
-		task.UnsupportedAction:   {"issues", issuesEvent("pinned")},
-		task.RefDeleted:          {"push", with(base(""), object{"deleted": true})},
-		task.Closed:              {"pull_request", pullEvent("closed")},
-		task.InstallationDeleted: {"installation", base("deleted")},
-		task.Unroutable:          {"issues", issuesEvent("labeled")},
-		"":                       {"issue_comment", issueCommentEvent(true, "@cody review")},
-	}
-	conditions := []task.Reason{task.ForeignApp, task.Self, task.NoInstallation, task.TooOld, task.Scope, task.NoGitHubApp}
-	for shape, s := range shapes {
-		for set := range 1 << len(conditions) {
-			cfg, h, payload, at := config(), Headers{Event: s.event, Delivery: "g"}, s.payload, now
-			holds := []task.Reason{shape}
-			on := func(i int) bool { return set>>i&1 == 1 }
-			forTasks := func(r task.Reason) {
-				if shape == "" {
-					holds = append(holds, r)
-				}
-			}
-			if on(0) {
-				h.TargetType, h.TargetID = "integration", "1"
-				holds = append(holds, task.ForeignApp)
-			}
-			if on(1) {
-				payload = with(payload, object{"sender": account("ourapp[bot]")})
-				holds = append(holds, task.Self)
-			}
-			if on(2) && s.event != "installation" {
-				payload = with(payload, object{"installation": nil})
-				if !on(4) { // what is switched off routes to no task
-					forTasks(task.NoInstallation)
-				}
-			}
-			if on(3) {
-				at = now.AddDate(2, 0, 0)
-				holds = append(holds, task.TooOld)
-			}
-			if on(4) {
-				cfg.Lanes = Lanes{}
-				forTasks(task.Scope)
-			}
-			if on(5) {
-				cfg.SurfacesReady = false
-				forTasks(task.NoGitHubApp)
-			}
-			d := Route(cfg, h, decode(t, s.event, payload), at)
-			want := slices.IndexFunc(task.Reasons, func(r task.Reason) bool { return slices.Contains(holds, r) })
-			name := fmt.Sprintf("%q with %06b holds %v", shape, set, holds)
-			if want < 0 {
-				require.NotNil(t, d.Task, name)
-				continue
-			}
-			require.Equal(t, task.Ignored(task.Reasons[want]), d.Routing, name)
-		}
-	}
 }
 
 func TestRouteDoesNotChangeItsInputs(t *testing.T) {
