@@ -113,3 +113,22 @@ func TestJ24LogIsCappedAndBudgetIsNot(t *testing.T) {
 		}
 	})
 }
+
+func TestJ24ForgottenTriesStaySpentUntilRetry(t *testing.T) {
+	t.Parallel()
+	r := queued(t)
+	for range 100 {
+		r = run(t, r, task.OutcomeInterrupted, 99)
+	}
+	require.Equal(t, task.Failed, r.State)
+	require.Equal(t, "100 of 100 attempts spent; the last one: interrupted", r.Reason)
+	require.Len(t, r.AttemptLog, 64)
+	r, err := r.Retry(noon)
+	require.NoError(t, err)
+	require.Zero(t, r.Spent())
+	for range 100 {
+		require.Equal(t, task.Queued, r.State)
+		r = run(t, r, task.OutcomeInterrupted, 99)
+	}
+	require.Equal(t, task.Failed, r.State)
+}

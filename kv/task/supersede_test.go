@@ -3,6 +3,7 @@ package task_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,6 +37,7 @@ func arrive(p *task.Pointer, live bool, cs ...task.Candidate) (last task.Verdict
 func TestDecideRelations(t *testing.T) {
 	t.Parallel()
 	a, b := push("1", "A", "", 1, 1), push("2", "B", "A", 2, 2)
+	guessed := []task.Candidate{push("1", "C", "B", 1, 1), push("2", "A", "X", 1, 2), push("3", "B", "A", 1, 3)}
 	for _, c := range []struct {
 		name  string
 		first []task.Candidate
@@ -56,12 +58,15 @@ func TestDecideRelations(t *testing.T) {
 		{"same head, ended", []task.Candidate{a}, push("2", "A", "", 1, 2), false, task.Wins},
 		{"same head, older", []task.Candidate{push("2", "A", "", 2, 2)}, push("1", "A", "", 1, 3), true, task.Stale},
 		{"coalesced before, decided again", []task.Candidate{a, push("2", "A", "", 1, 2)}, push("2", "A", "", 1, 2), true, task.Coalesced},
+		{"coalesced before, decided again after the winner ended", []task.Candidate{a, push("2", "A", "", 1, 2)}, push("2", "A", "", 1, 2), false, task.Coalesced},
 		{"no head is not the same head", []task.Candidate{push("1", "", "", 1, 1)}, push("2", "", "", 1, 2), true, task.Wins},
+		{"a head that won is older than itself no more", guessed, push("4", "D", "B", 1, 0), false, task.Wins},
+		{"a second event of the head tells its past", []task.Candidate{push("1", "B", "", 1, 1), push("2", "B", "A", 1, 2)}, push("3", "A", "", 1, 3), false, task.Stale},
 		{"no time: chain", []task.Candidate{b}, task.Candidate{Task: "3", Head: "C", Before: "B", Order: task.Order{Seq: 3}}, true, task.Wins},
 		{"no time: log", []task.Candidate{b}, task.Candidate{Task: "3", Head: "C", Order: task.Order{Seq: 3}}, true, task.Wins},
 		{"no time, earlier in the log", []task.Candidate{b}, task.Candidate{Task: "3", Head: "C", Order: task.Order{Seq: 1}}, true, task.Stale},
 	} {
-		_, p := arrive(nil, c.live, c.first...)
+		_, p := arrive(nil, c.live || strings.HasPrefix(c.name, "coalesced"), c.first...)
 		got, _ := task.Decide(p, c.next, c.live)
 		require.Equal(t, c.want, got, c.name)
 	}
