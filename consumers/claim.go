@@ -48,7 +48,7 @@ func (w *Worker) spawn(ctx context.Context) time.Duration {
 		want := 0
 		fresh := false
 		now := w.o.Now()
-		for _, cands := range w.o.View.Eligible(free+before, free+before, w.busy) {
+		for _, cands := range w.o.View.Eligible(free+before, free+before, w.busy()) {
 			want += len(cands)
 			for _, cand := range cands {
 				ripe := c.workers <= 1 || now.Sub(cand.Since) >= 2*w.sched.wait(c, cand.ID)

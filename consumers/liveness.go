@@ -85,7 +85,7 @@ func (w *Worker) canary() {
 // other boot is known to be dead.
 func (w *Worker) recover(ctx context.Context, first bool) error {
 	var errs []error
-	for _, o := range w.o.View.Orphans(first, w.holds) {
+	for _, o := range w.o.View.Orphans(first, w.busy()) {
 		if err := w.giveBack(ctx, o); err != nil {
 			errs = append(errs, err)
 		}

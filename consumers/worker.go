@@ -166,12 +166,20 @@ func (w *Worker) holds(id task.ID) bool {
 	return ok
 }
 
-// busy reports whether a task is being claimed or run here.
-func (w *Worker) busy(id task.ID) bool {
+// busy returns a snapshot of the tasks that are being claimed or run here. The
+// view calls back under its own lock, which may be taken while w.mu is held
+// and never the other way round: it is given snapshots only.
+func (w *Worker) busy() func(task.ID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_, ok := w.running[id]
-	return ok || w.claiming[id]
+	set := make(map[task.ID]bool, len(w.running)+len(w.claiming))
+	for id := range w.running {
+		set[id] = true
+	}
+	for id := range w.claiming {
+		set[id] = true
+	}
+	return func(id task.ID) bool { return set[id] }
 }
 
 func (w *Worker) signal() {

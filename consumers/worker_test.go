@@ -3,6 +3,7 @@ package consumers
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -170,4 +171,21 @@ func (b *bench) only() task.ID {
 	l, err := b.log.Get(b.t.Context(), 1)
 	require.NoError(b.t, err)
 	return l.Task.ID
+}
+
+// The view's lock may be taken under the worker's, never the other way round:
+// beats look for orphans while claims look for work.
+func TestBeatsAndClaimsDoNotBlockEachOther(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, natstest.New(t), func(o *Options) {
+		o.Concurrency, o.BeatEvery, o.ProbeEvery = 8, 20*time.Millisecond, time.Millisecond
+	})
+	b.start()
+	var ids []task.ID
+	for n := range 200 {
+		ids = append(ids, b.accept(issue(n)))
+	}
+	for _, id := range ids {
+		require.Equal(t, 1, b.reaches(id, task.Completed).Attempts)
+	}
 }
