@@ -97,24 +97,31 @@ func (b *Bucket) last(ctx context.Context, key string) (*jetstream.RawStreamMsg,
 	return m, classify(err)
 }
 
+// createTries bounds how often Create looks again at a key that others write
+// and remove at the same time.
+const createTries = 5
+
 // Create writes a key that must not exist; ErrExists if it does. ttl 0 is for ever.
 func (b *Bucket) Create(ctx context.Context, key string, value []byte, ttl time.Duration) (uint64, error) {
-	rev, err := b.publish(ctx, "create", key, value, ttl, 0)
-	if !errors.Is(err, ErrConflict) {
-		return rev, err
+	var on uint64 // the marker of a purge counts as a last message: create on top of it
+	for range createTries {
+		rev, err := b.publish(ctx, "create", key, value, ttl, on)
+		if !errors.Is(err, ErrConflict) {
+			return rev, err
+		}
+		m, err := b.last(ctx, key)
+		switch {
+		case errors.Is(err, ErrNotFound): // another write is in flight, or was just purged
+			on = 0
+		case err != nil:
+			return 0, fmt.Errorf("create %s: %w", key, err)
+		case m.Header.Get(headerKVOperation) == "":
+			return 0, fmt.Errorf("create %s: %w", key, ErrExists)
+		default:
+			on = m.Sequence
+		}
 	}
-	// A marker of a purge counts as a last message: create on top of it.
-	m, lerr := b.last(ctx, key)
-	if errors.Is(lerr, ErrNotFound) {
-		return b.publish(ctx, "create", key, value, ttl, 0)
-	}
-	if lerr != nil {
-		return 0, fmt.Errorf("create %s: %w", key, lerr)
-	}
-	if m.Header.Get(headerKVOperation) == "" {
-		return 0, fmt.Errorf("create %s: %w", key, ErrExists)
-	}
-	return b.publish(ctx, "create", key, value, ttl, m.Sequence)
+	return 0, fmt.Errorf("create %s: %w", key, ErrConflict)
 }
 
 // Update writes a key that must be at revision rev; ErrConflict if it is not.

@@ -7,9 +7,10 @@ import (
 	"github.com/belay-run/belay/kv/task"
 )
 
-// encodeRecord writes a record within MaxRecord: free text is cut, in the
-// order of what is missed least.
+// encodeRecord writes a record at this build's version and within MaxRecord:
+// free text is cut, ever shorter until it fits.
 func encodeRecord(r task.Record) ([]byte, error) {
+	r.V = task.Version
 	for _, limit := range []int{0, 16 << 10, 2 << 10, 256} {
 		if limit > 0 {
 			r = cutText(r, limit)
@@ -33,7 +34,11 @@ func cutText(r task.Record, limit int) task.Record {
 	}
 	r.AttemptLog = log
 	r.Summary, r.Reason, r.Title = task.Cut(r.Summary, limit), task.Cut(r.Reason, limit), task.Cut(r.Title, limit)
-	for _, s := range []*string{&r.Kind.IssueBody, &r.Kind.CommentBody, &r.Kind.DiffHunk, &r.Kind.Body, &r.Kind.IssueTitle, &r.Kind.PRTitle, &r.Kind.Custom.Title} {
+	for _, s := range []*string{
+		&r.Kind.IssueBody, &r.Kind.CommentBody, &r.Kind.DiffHunk, &r.Kind.Body, &r.Kind.IssueTitle, &r.Kind.PRTitle, &r.Kind.Custom.Title,
+		&r.Kind.Reason, &r.Branch, &r.PRURL, &r.CheckRunURL, &r.Commander, &r.CloneURL, &r.DefaultBranch, &r.HeadSHA,
+		&r.Kind.Custom.Ref, &r.Kind.Custom.URL,
+	} {
 		*s = task.Cut(*s, limit)
 	}
 	return r

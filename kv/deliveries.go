@@ -93,6 +93,9 @@ func (l *DeliveryLog) Find(ctx context.Context, id task.DeliveryID) (Logged, err
 				}
 			}
 		}
+		if err := batch.Error(); err != nil {
+			return Logged{}, fmt.Errorf("scan deliveries: %w", classify(err))
+		}
 		if n == 0 {
 			break
 		}

@@ -54,6 +54,9 @@ func OpenDeliveryLog(ctx context.Context, js jetstream.JetStream) (*DeliveryLog,
 	return &DeliveryLog{js: js, stream: s}, nil
 }
 
+// Since is when the log began: what is older it cannot have forgotten.
+func (l *DeliveryLog) Since() time.Time { return l.stream.CachedInfo().Created }
+
 // Accept stores a routed delivery exactly once and stamps its task's id. It
 // tries until ctx ends, always with the same message id, so a lost answer
 // makes no second message. One id with another body is a delivery of its own
@@ -74,6 +77,7 @@ func (l *DeliveryLog) accept(ctx context.Context, d task.Delivery, msgID string)
 		spec.ID = TaskID(d.Source, msgID)
 		d.Task, d.Routing = &spec, task.ToTask(spec.ID)
 	}
+	d.V = task.Version
 	data, err := json.Marshal(&d)
 	if err != nil {
 		return Accepted{}, fmt.Errorf("encode delivery: %w", err)
@@ -86,8 +90,9 @@ func (l *DeliveryLog) accept(ctx context.Context, d task.Delivery, msgID string)
 		return Accepted{Delivery: d, Seq: ack.Sequence}, nil
 	}
 	first, err := l.Get(ctx, ack.Sequence)
-	if errors.Is(err, ErrNotFound) {
-		return Accepted{Delivery: d, Seq: ack.Sequence, Duplicate: true}, nil // purged with its tenant
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrNewer) {
+		// Purged with its tenant, or kept by a newer belay: it was accepted.
+		return Accepted{Delivery: d, Seq: ack.Sequence, Duplicate: true}, nil
 	}
 	if err != nil {
 		return Accepted{}, err
@@ -96,7 +101,7 @@ func (l *DeliveryLog) accept(ctx context.Context, d task.Delivery, msgID string)
 	if first.PayloadHash != d.PayloadHash {
 		return acc, ErrReused
 	}
-	if tries > 1 && first.ReceivedAt == d.ReceivedAt {
+	if tries > 1 && first.ReceivedAt == task.At(d.ReceivedAt.Time) {
 		acc.Duplicate = false // an earlier try of this very call, its answer lost
 	}
 	return acc, nil
@@ -114,10 +119,8 @@ func (l *DeliveryLog) publish(ctx context.Context, subject, msgID, repo string, 
 		if !errors.Is(err, ErrUnknown) || ctx.Err() != nil {
 			return nil, tries, err
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep(ctx, wait) {
 			return nil, tries, err
-		case <-time.After(wait):
 		}
 		wait = min(2*wait, 500*time.Millisecond)
 	}

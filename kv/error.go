@@ -1,7 +1,6 @@
 package kv
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -33,13 +32,14 @@ var (
 	ErrReused = errors.New("delivery id reused with another body")
 )
 
-// JetStream's own error codes that the stores tell apart (DESIGN §4).
+// JetStream's own error codes that the stores tell apart (DESIGN §4). Any
+// other, such as 10158 (the same message id is in flight), is ErrUnknown.
 const (
 	codeWrongLastSequence    jetstream.ErrorCode = 10071
 	codeWrongLastSeqConstant jetstream.ErrorCode = 10164
-	codeMsgIDInFlight        jetstream.ErrorCode = 10158
 	codeStoreFull            jetstream.ErrorCode = 10077
 	codeInsufficient         jetstream.ErrorCode = 10023
+	codeAccountExceeded      jetstream.ErrorCode = 10002
 	codeStorageExceeded      jetstream.ErrorCode = 10047
 	codeMsgTooLarge          jetstream.ErrorCode = 10054
 )
@@ -54,7 +54,7 @@ func classify(err error) error {
 		switch api.ErrorCode {
 		case codeWrongLastSequence, codeWrongLastSeqConstant:
 			return fmt.Errorf("%w: %w", ErrConflict, err)
-		case codeStoreFull, codeInsufficient, codeStorageExceeded:
+		case codeStoreFull, codeInsufficient, codeAccountExceeded, codeStorageExceeded:
 			return fmt.Errorf("%w: %w", ErrFull, err)
 		case codeMsgTooLarge:
 			return fmt.Errorf("%w: %w", ErrTooLarge, err)
@@ -63,11 +63,8 @@ func classify(err error) error {
 		}
 		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
-	switch {
-	case errors.Is(err, nats.ErrMaxPayload):
+	if errors.Is(err, nats.ErrMaxPayload) {
 		return fmt.Errorf("%w: %w", ErrTooLarge, err)
-	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
 	return fmt.Errorf("%w: %w", ErrUnknown, err)
 }

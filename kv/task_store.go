@@ -59,10 +59,14 @@ func (s *TaskStore) Update(ctx context.Context, r task.Record, rev uint64) (uint
 }
 
 // Change reads a record, applies f and writes it back, anew from a fresh read
-// when another write came between or the answer was lost. f must be pure; its
-// error ends the change. done recognises a record that f's own earlier,
-// unanswered write made; it may be nil when repeating f on it is harmless.
+// when another write came between or the answer was lost, for at most 5 s
+// (DT-18). f must be pure; its error ends the change. done recognises a record
+// that f's own earlier, unanswered write made; it may be nil when repeating f
+// on it is harmless. On an error the record is the one last read.
 func (s *TaskStore) Change(ctx context.Context, installation int64, id task.ID, f func(task.Record) (task.Record, error), done func(task.Record) bool) (task.Record, uint64, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	wait := 10 * time.Millisecond
 	for unsure := false; ; {
 		r, rev, err := s.Get(ctx, installation, id)
 		if err != nil {
@@ -79,11 +83,16 @@ func (s *TaskStore) Change(ctx context.Context, installation int64, id task.ID, 
 		switch {
 		case err == nil:
 			return n, nrev, nil
-		case ctx.Err() != nil:
-			return r, rev, err
 		case errors.Is(err, ErrConflict):
+			if ctx.Err() != nil {
+				return r, rev, err
+			}
 		case errors.Is(err, ErrUnknown):
 			unsure = true
+			if !sleep(ctx, wait) {
+				return r, rev, err
+			}
+			wait = min(2*wait, 500*time.Millisecond)
 		default:
 			return r, rev, err
 		}
@@ -108,6 +117,7 @@ func (s *TaskStore) Pointer(ctx context.Context, k task.SupersedeKey) (*task.Poi
 
 // SetPointer moves the pointer by CAS; rev 0 creates it.
 func (s *TaskStore) SetPointer(ctx context.Context, k task.SupersedeKey, p task.Pointer, rev uint64) error {
+	p.V = task.Version
 	b, err := json.Marshal(&p)
 	if err != nil {
 		return fmt.Errorf("encode supersede pointer: %w", err)

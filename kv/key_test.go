@@ -1,0 +1,92 @@
+package kv_test
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/belay-run/belay/kv"
+	"github.com/belay-run/belay/kv/natstest"
+	"github.com/belay-run/belay/kv/task"
+)
+
+var validKey = regexp.MustCompile(`^[-/_=.a-zA-Z0-9]+$`)
+
+// token draws text in which the bytes that matter are frequent.
+var token = rapid.OneOf(
+	rapid.StringOfN(rapid.RuneFrom([]rune("aB0-_=.*>/ ä\x00")), 0, 6, -1),
+	rapid.String(), rapid.Just(""), rapid.Just("="), rapid.Just("=2E"),
+)
+
+// X12: one key builder, and no two lists of tokens give one key.
+func TestX12KeyIsInjective(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		list := rapid.SliceOfN(token, 1, 4)
+		a, b := list.Draw(t, "a"), list.Draw(t, "b")
+		require.Equal(t, slices.Equal(a, b), kv.Key(a...) == kv.Key(b...))
+		k := kv.Key(a...)
+		require.Regexp(t, validKey, k)
+		require.NotContains(t, k, "..")
+		require.False(t, strings.HasPrefix(k, ".") || strings.HasSuffix(k, "."))
+		require.Equal(t, len(a), 1+strings.Count(k, "."))
+		back, err := kv.Tokens(k)
+		require.NoError(t, err)
+		require.Equal(t, a, back)
+	})
+}
+
+func TestTokensRefusesWhatKeyNeverMakes(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"a=", "a=2", "=G0", "a.=.b=+1", "x==20"} {
+		_, err := kv.Tokens(bad)
+		require.Error(t, err, bad)
+	}
+}
+
+// G29: names that the server refuses or splits are made into one valid token.
+func TestG29NamesAreOneValidToken(t *testing.T) {
+	t.Parallel()
+	env := natstest.New(t)
+	bucket, err := env.JS.KeyValue(t.Context(), kv.BucketState)
+	require.NoError(t, err)
+	for _, name := range []string{
+		"my.repo", "..x", ".github", "dependabot[bot]", "feat/naïve@x", ".lead", "trail.", "a/b@c", "repo/naïve", "*", ">", "", " ", "a\nb",
+	} {
+		key := kv.Key("lease", name)
+		require.Equal(t, 1, strings.Count(key, "."), name)
+		_, err := bucket.Create(t.Context(), key, []byte(name))
+		require.NoError(t, err, name)
+		e, err := bucket.Get(t.Context(), key)
+		require.NoError(t, err, name)
+		require.Equal(t, name, string(e.Value()))
+	}
+}
+
+// DESIGN §4: the keys and subjects as people meet them in the nats CLI.
+func TestKeysAndSubjects(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "task.7.0b0c", kv.TaskKey(7, "0b0c"))
+	require.Equal(t, "supersede.7.11.5.fam=2Eone", kv.SupersedeKey(task.SupersedeKey{InstallationID: 7, RepoID: 11, Number: 5, FamiliarID: "fam.one"}))
+	require.Equal(t, "worker.b0", kv.WorkerKey("b0"))
+	require.Equal(t, "seen.default.abc", kv.SeenKey("default", "abc"))
+	require.Equal(t, "installation.7", kv.InstallationKey(7))
+	require.Equal(t, "control.pause", kv.ControlPause)
+	d := delivery("g1")
+	require.Equal(t, "webhook.7.11.task.review_pull_request", kv.Subject(&d))
+	d = ignored("g1", task.Ping)
+	require.Equal(t, "webhook.0.0.ignored.ping", kv.Subject(&d))
+}
+
+// DT-5: the same delivery is the same task on every process, for ever; this id
+// was computed by another implementation of UUIDv5.
+func TestTaskIDIsStable(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, task.ID("d3e1f3da-82eb-5108-b126-851f2b1e7181"), kv.TaskID("default", "g1"))
+	require.NotEqual(t, kv.TaskID("default", "g1"), kv.TaskID("ghes", "g1"))
+	require.NotEqual(t, kv.TaskID("default", "g1"), kv.TaskID("default", "2:g1"))
+}
