@@ -1,0 +1,123 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/spf13/cobra"
+)
+
+const deliveriesPath = "/api/github/deliveries"
+
+// deliveryItem is one delivery of the log.
+type deliveryItem struct {
+	ID           string `json:"id"`
+	Source       string `json:"source"`
+	Event        string `json:"event"`
+	Action       string `json:"action"`
+	Installation int64  `json:"installation"`
+	Repo         string `json:"repo"`
+	Routing      string `json:"routing"`
+	PayloadHash  string `json:"payloadHash"`
+	ReceivedAt   string `json:"receivedAt"`
+	Seq          uint64 `json:"seq"`
+}
+
+// event is the event with its action.
+func (d *deliveryItem) event() string {
+	if d.Action == "" {
+		return d.Event
+	}
+	return d.Event + "." + d.Action
+}
+
+// deliveriesCommand is `belay deliveries`.
+func (c *cli) deliveriesCommand() *cobra.Command {
+	return group("deliveries", "List and show deliveries",
+		c.serverFlag(c.deliveriesListCommand()),
+		c.serverFlag(c.deliveriesShowCommand()),
+	)
+}
+
+func (c *cli) deliveriesListCommand() *cobra.Command {
+	var f listFlags
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List deliveries, the newest first",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			a, err := c.dial()
+			if err != nil {
+				return err
+			}
+			p, err := f.fetch(cmd.Context(), a, deliveriesPath, "deliveries", f.query())
+			if err != nil {
+				return err
+			}
+			return c.print(p, "deliveries", []string{"ID", "EVENT", "REPO", "ROUTING", "RECEIVED"}, c.deliveryRow)
+		},
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func (c *cli) deliveryRow(raw json.RawMessage) ([]string, error) {
+	var d deliveryItem
+	if err := json.Unmarshal(raw, &d); err != nil {
+		return nil, err
+	}
+	return []string{d.ID, d.event(), d.Repo, d.Routing, age(d.ReceivedAt, c.now())}, nil
+}
+
+func (c *cli) deliveriesShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show ID",
+		Short: "Show one delivery",
+		Args:  oneID("delivery"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a, err := c.dial()
+			if err != nil {
+				return err
+			}
+			ans, err := a.get(cmd.Context(), deliveriesPath+"/"+url.PathEscape(args[0]), nil)
+			if err != nil {
+				return withNext(err, http.StatusNotFound, "`belay deliveries ls` lists those there are")
+			}
+			return c.showDelivery(a, ans)
+		},
+	}
+}
+
+func (c *cli) showDelivery(a *apiClient, ans answer) error {
+	var body struct {
+		Delivery json.RawMessage `json:"delivery"`
+	}
+	if err := a.decode(ans, &body); err != nil {
+		return err
+	}
+	if c.output == outputJSON {
+		return printJSON(c.out, body.Delivery)
+	}
+	var d deliveryItem
+	if err := a.decode(answer{body: body.Delivery}, &d); err != nil {
+		return err
+	}
+	installation := ""
+	if d.Installation != 0 {
+		installation = strconv.FormatInt(d.Installation, 10)
+	}
+	return fields(c.out, [][2]string{
+		{"delivery", d.ID},
+		{"event", d.event()},
+		{"routing", d.Routing},
+		{"repo", d.Repo},
+		{"installation", installation},
+		{"source", d.Source},
+		{"received", d.ReceivedAt},
+		{"sequence", strconv.FormatUint(d.Seq, 10)},
+		{"body's SHA-256", d.PayloadHash},
+	})
+}
