@@ -107,6 +107,7 @@ func (c *cli) watch(cmd *cobra.Command) {
 // commands lists the subcommands; each has a file of its name.
 func (c *cli) commands() []*cobra.Command {
 	return []*cobra.Command{
+		c.serveCommand(),
 		c.sendCommand(),
 		c.tasksCommand(),
 		c.deliveriesCommand(),

@@ -1,5 +1,7 @@
 package github
 
+import "time"
+
 // Config is what routing needs to know of a source. Its caller validates it;
 // routing only reads it.
 type Config struct {
@@ -25,6 +27,10 @@ type Config struct {
 	// DedupeDays is how long a delivery is remembered; a payload older than
 	// that by its own time could be a replay. 0 sets no limit.
 	DedupeDays int
+	// StoreSince is when the log of deliveries began; zero means long ago. A
+	// log younger than DedupeDays has forgotten nothing, so no payload is too
+	// old for it.
+	StoreSince time.Time
 }
 
 // Lanes switches triggers on. The review lane has its own switch.

@@ -49,6 +49,8 @@ func TestTooOld(t *testing.T) {
 			d := routed(t, config(), tt.event, tt.payload)
 			require.Equal(t, tt.old, d.Routing == task.Ignored(task.TooOld), "%s", d.Routing)
 			cfg := config()
+			cfg.StoreSince = limit.Add(time.Hour)
+			require.NotEqual(t, task.Ignored(task.TooOld), routed(t, cfg, tt.event, tt.payload).Routing, "a young log has forgotten nothing")
 			cfg.DedupeDays = 0
 			require.NotEqual(t, task.Ignored(task.TooOld), routed(t, cfg, tt.event, tt.payload).Routing)
 		})

@@ -93,9 +93,12 @@ func foreign(cfg *Config, h Headers) bool {
 	return cfg.AppID != 0 && h.TargetType == "integration" && h.TargetID != strconv.FormatInt(cfg.AppID, 10)
 }
 
+// tooOld reports whether a payload could be one whose delivery was seen and
+// forgotten: it is older than the memory of ids reaches, and so is the log.
 func tooOld(cfg *Config, ev *Event, now time.Time) bool {
+	memory := now.AddDate(0, 0, -cfg.DedupeDays)
 	at := ev.occurredAt()
-	return cfg.DedupeDays > 0 && !at.IsZero() && now.Sub(at) > time.Duration(cfg.DedupeDays)*24*time.Hour
+	return cfg.DedupeDays > 0 && !at.IsZero() && at.Before(memory) && cfg.StoreSince.Before(memory)
 }
 
 // once reports whether the body of such an event names one occurrence

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belay-run/belay/cmd/internal/app"
+	"github.com/belay-run/belay/cmd/internal/config"
+)
+
+// serveStop bounds a stop beyond the drain timeout.
+const serveStop = 60 * time.Second
+
+func (c *cli) serveCommand() *cobra.Command {
+	var natsConfig, level string
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Accept webhooks, run their tasks, answer the API",
+		Long: `Serve runs the whole of belay in one process, with an embedded nats-server
+unless [nats] url names another. Without a configuration file it listens on
+loopback, keeps its data under ./data and makes a webhook secret once.
+
+SIGTERM and SIGINT drain: no more webhooks, running tasks may finish within
+[worker] drain_timeout, the rest is released and runs again after the restart.
+A second signal releases at once.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := c.loadConfig()
+			if err != nil {
+				return err
+			}
+			if natsConfig != "" {
+				cfg.NATS.Config = natsConfig
+			}
+			var l slog.Level
+			if err := l.UnmarshalText([]byte(level)); err != nil {
+				return usageError("--log-level %q: write debug, info, warn or error", level)
+			}
+			return c.serve(cfg, app.NewLogger(c.err, l, time.Now))
+		},
+	}
+	cmd.Flags().StringVar(&natsConfig, "nats-config", "", "nats.conf for the embedded nats-server")
+	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
+	return cmd
+}
+
+// serve runs until a signal. It does not use the command's context, which the
+// first signal would end: draining wants to be told apart from hurrying.
+func (c *cli) serve(cfg *config.Config, log *slog.Logger) error {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	made, err := cfg.EnsureSecret()
+	if err != nil {
+		return err
+	}
+	a, err := app.New(app.Options{Config: cfg, Logger: log, Version: version()})
+	if err != nil {
+		return err
+	}
+	start, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	started := make(chan error, 1)
+	go func() { started <- a.Start(start) }()
+	select {
+	case err := <-started:
+		if err != nil {
+			return err
+		}
+	case <-signals:
+		cancel()
+		return <-started
+	}
+	c.greet(cfg, a, made)
+	var broken error
+	select {
+	case <-signals:
+	case broken = <-a.Failed():
+	}
+	return errors.Join(broken, stop(a, cfg, signals))
+}
+
+// stop drains the app; a further signal makes it hurry.
+func stop(a *app.App, cfg *config.Config, signals <-chan os.Signal) error {
+	ctx, hurry := context.WithTimeout(context.Background(), cfg.Worker.DrainTimeout+serveStop)
+	defer hurry()
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case <-signals:
+			hurry()
+		case <-done:
+		}
+	}()
+	return a.Stop(ctx)
+}
+
+// greet tells a person where everything is; secrets are never printed.
+func (c *cli) greet(cfg *config.Config, a *app.App, secretFile string) {
+	var b strings.Builder
+	line := func(what, format string, args ...any) { fmt.Fprintf(&b, "  %-10s %s\n", what, fmt.Sprintf(format, args...)) }
+	fmt.Fprintln(&b, "belay is ready")
+	line("webhook", "%s/webhook", a.URL())
+	if secretFile != "" {
+		line("secret", "in %s", secretFile)
+	}
+	line("tasks", "%s/api/github/tasks   (belay tasks ls)", a.URL())
+	line("metrics", "%s/metrics", a.AdminURL())
+	if u := a.NATSURL(); u != "" {
+		line("nats", "%s   (belay nats)", u)
+		line("data", "%s", cfg.Storage.Dir)
+	} else {
+		line("nats", "%s", cfg.NATS.URL)
+	}
+	line("try", "belay send issues.labeled")
+	fmt.Fprint(c.out, b.String())
+}

@@ -1,0 +1,199 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/belay-run/belay/consumers"
+	"github.com/belay-run/belay/consumers/executor"
+	"github.com/belay-run/belay/ingest"
+	"github.com/belay-run/belay/ingest/github"
+	"github.com/belay-run/belay/kv"
+	"github.com/belay-run/belay/kv/natsserver"
+	"github.com/belay-run/belay/kv/streams"
+	"github.com/belay-run/belay/kv/view"
+)
+
+// App is one belay process.
+type App struct {
+	o   Options
+	log *slog.Logger
+	reg *prometheus.Registry
+
+	ns        *natsserver.Server
+	nc        *nats.Conn
+	js        jetstream.JetStream
+	streamSet streams.Set
+	deliv     *kv.DeliveryLog
+	store     *kv.TaskStore
+	audit     *kv.AuditLog
+	view      *view.View
+	exec      *executor.Executor
+	worker    atomic.Pointer[consumers.Worker]
+	admit     *consumers.AdmitLoop
+	probe     *prober
+	routing   atomic.Pointer[github.Config]
+
+	http   *ingest.Server
+	addr   addresses
+	failed chan error
+
+	door     sync.RWMutex
+	open     bool
+	inFlight sync.WaitGroup
+
+	stop     sync.Once
+	stopErr  error
+	cleanups cleanups
+}
+
+// addresses are where the listeners ended up.
+type addresses struct{ public, admin string }
+
+// New checks the options and makes an App that does nothing yet.
+func New(o Options) (*App, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	a := &App{o: o, log: o.Logger, reg: prometheus.NewRegistry(), failed: make(chan error, 2)}
+	a.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	a.view = view.New(o.Logger, o.Now)
+	a.reg.MustRegister(newViewCollector(a.view))
+	return a, nil
+}
+
+// Start brings the process up: it returns when deliveries are accepted and
+// work is claimed, or with everything undone. The listeners answer from the
+// first moment: /livez with 200, all else with 503 until then (J19).
+func (a *App) Start(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{
+		a.startHTTP, a.startNATS, a.connect, a.openStores, a.startView, a.startExecutor, a.startConsumers,
+	} {
+		if err := step(ctx); err != nil {
+			sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+			defer cancel()
+			return errors.Join(err, a.Stop(sctx))
+		}
+	}
+	a.openDoors(true)
+	a.log.Info("ready", "listen", a.addr.public, "admin_listen", a.addr.admin, "boot", a.o.Boot)
+	return nil
+}
+
+// Stop drains and undoes everything Start did. Ending ctx makes it hurry: what
+// runs is released at once. Calling it again returns the first call's error.
+func (a *App) Stop(ctx context.Context) error {
+	a.stop.Do(func() {
+		if a.http != nil {
+			a.http.SetDraining(true)
+		}
+		a.stopErr = a.cleanups.run(ctx, a.log)
+	})
+	return a.stopErr
+}
+
+// Failed reports a listener that broke after Start.
+func (a *App) Failed() <-chan error { return a.failed }
+
+// URL is the base of the public listener, "http://127.0.0.1:3000".
+func (a *App) URL() string { return "http://" + a.addr.public }
+
+// AdminURL is the base of the admin listener.
+func (a *App) AdminURL() string { return "http://" + a.addr.admin }
+
+// NATSURL is the embedded server's client URL without a password; "" if it
+// has no listener or NATS is external.
+func (a *App) NATSURL() string {
+	if a.ns == nil {
+		return ""
+	}
+	return a.ns.ClientURL()
+}
+
+// Handler is the public listener's handler, for benchmarks without a socket.
+func (a *App) Handler() http.Handler { return a.gate(a.http.Public()) }
+
+func (a *App) openStores(ctx context.Context) error {
+	var err error
+	if a.deliv, err = kv.OpenDeliveryLog(ctx, a.js); err != nil {
+		return err
+	}
+	r := routing(a.o.Config)
+	r.StoreSince = a.deliv.Since()
+	a.routing.Store(r)
+	if a.store, err = kv.OpenTaskStore(ctx, a.js); err != nil {
+		return err
+	}
+	if a.audit, err = kv.OpenAuditLog(ctx, a.js, kv.AuditOptions{Logger: a.log, Now: a.o.Now}); err != nil {
+		return err
+	}
+	a.cleanups.push("audit trail", a.audit.Close)
+	return nil
+}
+
+// startView waits until the read model has caught up: scheduling and the
+// recovery of what a former process held read it.
+func (a *App) startView(ctx context.Context) error {
+	vctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); a.view.Run(vctx, a.js) }()
+	a.cleanups.push("read model", func(context.Context) error { cancel(); <-done; return nil })
+	for !a.view.Synced() {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the read model: %w", ctx.Err())
+		case <-a.view.Changed():
+		}
+	}
+	return nil
+}
+
+func (a *App) startExecutor(context.Context) error {
+	c := a.o.Config
+	var err error
+	a.exec, err = executor.New(executor.Config{
+		WorkspaceDir: c.Worker.WorkspaceDir, LogDir: logDir(c), RunAs: c.Worker.RunAs, Logger: a.log, Now: a.o.Now,
+	})
+	return err
+}
+
+func (a *App) startConsumers(ctx context.Context) error {
+	c := a.o.Config
+	adm := consumers.NewAdmitter(consumers.AdmitterOptions{
+		Store: a.store, View: a.view, Familiars: func() []string { return familiarIDs(c) },
+		Replay: replayWindow, Now: a.o.Now, Logger: a.log,
+	})
+	w, err := consumers.NewWorker(consumers.Options{
+		Store: a.store, View: a.view, JS: a.js, Runner: a.exec, Admitter: adm, Audit: a.audit, Restore: a.restore,
+		Familiar: func(id string) (executor.Familiar, bool) { return familiar(c, id) },
+		Logger:   a.log, Now: a.o.Now, Registerer: a.reg,
+		Name: c.Worker.Name, Boot: a.o.Boot, Alone: c.Embedded(),
+		Concurrency: c.Worker.Concurrency, MaxRetries: c.Worker.MaxRetries, Timeout: c.Worker.Timeout,
+		DrainTimeout: c.Worker.DrainTimeout, OnSupersede: consumers.Supersede(c.Review.OnSupersede),
+		AuditInstruction: c.Review.AuditInstruction, Backoff: a.o.Backoff, BeatEvery: a.o.BeatEvery, Hooks: a.o.Hooks,
+	})
+	if err != nil {
+		return err
+	}
+	a.admit = consumers.NewAdmitLoop(a.js, adm, a.restore, a.reg)
+	a.probe = &prober{store: a.store, view: a.view, worker: w, admit: a.admit, boot: a.o.Boot, beat: beatEvery(a.o.BeatEvery), now: a.o.Now}
+	if err := w.Start(ctx); err != nil {
+		return err
+	}
+	a.worker.Store(w)
+	a.cleanups.push("worker", w.Stop)
+	a.admit.Start()
+	a.cleanups.push("admission", a.admit.Stop)
+	a.cleanups.push("doors", a.closeDoors)
+	return nil
+}

@@ -1,0 +1,68 @@
+package app
+
+import (
+	"crypto/sha256"
+	"strconv"
+
+	"github.com/belay-run/belay/cmd/internal/config"
+	"github.com/belay-run/belay/consumers/executor"
+	"github.com/belay-run/belay/ingest"
+	"github.com/belay-run/belay/ingest/github"
+	"github.com/belay-run/belay/kv/task"
+)
+
+// routing is what the webhook door needs of the configuration.
+func routing(c *config.Config) *github.Config {
+	out := &github.Config{
+		Source: task.DefaultSource, AppConfigured: c.GitHub.AppID != 0, AppID: c.GitHub.AppID,
+		ReviewFamiliar: c.Review.Familiar, ReviewPullRequest: c.Review.PullRequest,
+		IncludeDrafts: c.Review.IncludeDrafts, Lanes: github.AllLanes, DedupeDays: c.Storage.DedupeDays,
+	}
+	for _, f := range c.Familiars {
+		out.Familiars = append(out.Familiars, github.Familiar{
+			ID: f.ID, DisplayName: f.DisplayName, BotUsername: f.BotUsername, TriggerLabels: f.TriggerLabels,
+		})
+	}
+	return out
+}
+
+// secrets names the webhook secrets by their place, the newest first.
+func secrets(c *config.Config) []github.Secret {
+	out := make([]github.Secret, len(c.GitHub.WebhookSecrets))
+	for i, s := range c.GitHub.WebhookSecrets {
+		out[i] = github.NewSecret(strconv.Itoa(i), []byte(s.Reveal()))
+	}
+	return out
+}
+
+func access(c *config.Config) ingest.Access {
+	a := ingest.Access{Mode: c.API.Mode}
+	if s := c.API.ServiceToken.Reveal(); s != "" {
+		a.ServiceToken = sha256.Sum256([]byte(s))
+	}
+	return a
+}
+
+// familiar is how the worker runs a familiar's tasks.
+func familiar(c *config.Config, id string) (executor.Familiar, bool) {
+	f, ok := c.FamiliarByID(id)
+	if !ok {
+		return executor.Familiar{}, false
+	}
+	env := make(map[string]string, len(f.Env))
+	for k, v := range f.Env {
+		env[k] = v.Reveal()
+	}
+	return executor.Familiar{
+		ID: f.ID, DisplayName: f.DisplayName, Model: f.Model, Skills: f.Skills, Command: f.Command,
+		Env: env, Timeout: f.Timeout,
+	}, true
+}
+
+func familiarIDs(c *config.Config) []string {
+	out := make([]string, len(c.Familiars))
+	for i, f := range c.Familiars {
+		out[i] = f.ID
+	}
+	return out
+}

@@ -1,0 +1,184 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/belay-run/belay/cmd/internal/config"
+	"github.com/belay-run/belay/ingest"
+	"github.com/belay-run/belay/ingest/github"
+	"github.com/belay-run/belay/kv"
+	"github.com/belay-run/belay/kv/task"
+)
+
+const (
+	// stopTimeout bounds each cleanup that has no bound of its own.
+	stopTimeout = 30 * time.Second
+	// replayWindow is how long a body that names one occurrence is remembered.
+	replayWindow = 96 * time.Hour
+)
+
+func logDir(c *config.Config) string { return filepath.Join(c.Storage.Dir, "logs") }
+
+func beatEvery(d time.Duration) time.Duration {
+	if d == 0 {
+		return 5 * time.Second
+	}
+	return d
+}
+
+// late hands the ports to the HTTP server before the stores exist. The gate
+// lets no request through until they do.
+type late struct{ a *App }
+
+func (l late) Accept(ctx context.Context, d task.Delivery) (kv.Accepted, error) {
+	return l.a.deliv.Accept(ctx, d)
+}
+
+func (l late) Page(ctx context.Context, q kv.DeliveryQuery) (kv.DeliveryPage, error) {
+	return l.a.deliv.Page(ctx, q)
+}
+
+func (l late) Find(ctx context.Context, id task.DeliveryID) (kv.Logged, error) {
+	return l.a.deliv.Find(ctx, id)
+}
+
+func (l late) Get(ctx context.Context, installation int64, id task.ID) (task.Record, uint64, error) {
+	return l.a.store.Get(ctx, installation, id)
+}
+
+func (l late) Retry(ctx context.Context, installation int64, id task.ID, caller string) (task.Record, error) {
+	return (&commands{store: l.a.store, now: l.a.o.Now}).Retry(ctx, installation, id, caller)
+}
+
+func (l late) Cancel(ctx context.Context, installation int64, id task.ID, caller, reason string) (task.Record, error) {
+	return (&commands{store: l.a.store, now: l.a.o.Now}).Cancel(ctx, installation, id, caller, reason)
+}
+
+func (l late) OpenLog(id task.ID, attempt int) (io.ReadCloser, error) {
+	return l.a.exec.OpenLog(id, attempt)
+}
+
+func (l late) Read(caller, what string)   { l.a.audit.Read(caller, what) }
+func (l late) Denied(what, remote string) { l.a.audit.Denied(what, remote) }
+
+func (l late) Mutation(ctx context.Context, e kv.AuditEntry) { l.a.audit.Mutation(ctx, e) }
+
+func (l late) Store(ctx context.Context) error { return l.a.probe.Store(ctx) }
+
+func (l late) Ready(ctx context.Context) []ingest.Condition { return l.a.probe.Ready(ctx) }
+
+// startHTTP takes the ports first: a taken one is known before a long
+// recovery, and a supervisor sees /livez during it.
+func (a *App) startHTTP(ctx context.Context) error {
+	c := a.o.Config
+	if err := ingest.CheckBind(c.Server.Listen, c.API.Mode, c.Server.AllowPublic); err != nil {
+		return err
+	}
+	var err error
+	if a.streamSet, err = loadStreams(); err != nil {
+		return err
+	}
+	l := late{a}
+	a.routing.Store(routing(c))
+	sec, acc := secrets(c), access(c)
+	a.http, err = ingest.New(ingest.Options{
+		Log: l, Tasks: a.view, TaskStore: l, Deliveries: l, Commands: l, Logs: l, Prober: l,
+		Auditor: l,
+		Config:  a.routing.Load, Secrets: func() []github.Secret { return sec },
+		Access: func() ingest.Access { return acc },
+		FamiliarName: func(id string) string {
+			f, _ := c.FamiliarByID(id)
+			return f.DisplayName
+		},
+		Logger: a.log, Now: a.o.Now, Registerer: a.reg, Gatherer: a.reg, Version: a.o.Version,
+	})
+	if err != nil {
+		return err
+	}
+	if a.addr.public, err = a.listen(ctx, "listen", c.Server.Listen, a.http.Public()); err != nil {
+		return err
+	}
+	a.addr.admin, err = a.listen(ctx, "admin_listen", c.Server.AdminListen, a.http.Admin())
+	return err
+}
+
+func (a *App) listen(ctx context.Context, key, addr string, h http.Handler) (string, error) {
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return "", fmt.Errorf("listen on %s: %w; next: change [server] %s", addr, err, key)
+	}
+	srv := a.http.HTTPServer(a.gate(h))
+	go func() {
+		if err := srv.Serve(a.http.Listener(ln)); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			a.failed <- fmt.Errorf("serve %s: %w", key, err)
+		}
+	}()
+	a.cleanups.push("listener "+key, func(ctx context.Context) error {
+		if err := srv.Shutdown(ctx); err != nil {
+			return errors.Join(err, srv.Close())
+		}
+		return nil
+	})
+	return ln.Addr().String(), nil
+}
+
+// gate answers for the parts that are not up yet.
+func (a *App) gate(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.enter() {
+			defer a.inFlight.Done()
+			next.ServeHTTP(w, r)
+			return
+		}
+		if r.URL.Path == "/livez" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Retry-After", "5")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, `{"ok":false,"error":"not serving"}`+"\n")
+	})
+}
+
+// enter counts a request in, false while the doors are closed.
+func (a *App) enter() bool {
+	a.door.RLock()
+	defer a.door.RUnlock()
+	if !a.open {
+		return false
+	}
+	a.inFlight.Add(1)
+	return true
+}
+
+func (a *App) openDoors(open bool) {
+	a.door.Lock()
+	defer a.door.Unlock()
+	a.open = open
+}
+
+// closeDoors makes the listeners answer 503 and waits for the requests that
+// are being answered: their store must not go first. The listeners close
+// last, so that a supervisor still sees /livez.
+func (a *App) closeDoors(ctx context.Context) error {
+	a.openDoors(false)
+	ctx, cancel := context.WithTimeout(ctx, ingest.DefaultIntakeDeadline+time.Second)
+	defer cancel()
+	done := make(chan struct{})
+	go func() { a.inFlight.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for requests: %w", ctx.Err())
+	}
+}

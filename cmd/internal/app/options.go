@@ -1,0 +1,44 @@
+package app
+
+import (
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/belay-run/belay/cmd/internal/config"
+	"github.com/belay-run/belay/consumers"
+	"github.com/belay-run/belay/kv/natsserver"
+	"github.com/belay-run/belay/kv/task"
+)
+
+// Options say what to run. Config and Logger are needed.
+type Options struct {
+	Config  *config.Config
+	Logger  *slog.Logger
+	Version string
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// NATSListen overrides the ports of nats.conf; demo, bench and tests use
+	// random ones.
+	NATSListen natsserver.Listen
+	// Boot is this life of the process; empty makes one.
+	Boot task.BootID
+	// BeatEvery and Backoff override the worker's; for tests and the demo.
+	BeatEvery time.Duration
+	Backoff   func(spent int) time.Duration
+	// Hooks hold the worker's steps in tests; nil in production.
+	Hooks *consumers.Hooks
+}
+
+func (o *Options) complete() error {
+	if o.Config == nil || o.Logger == nil {
+		return errors.New("app needs a config and a logger")
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Boot == "" {
+		o.Boot = consumers.NewBoot()
+	}
+	return nil
+}
