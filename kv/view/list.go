@@ -24,7 +24,7 @@ func (v *View) List(q Query) (Page, error) {
 	}
 	var page Page
 	var last *entry
-	t.Ascend(pivot, func(e *entry) bool {
+	take := func(e *entry) bool {
 		if pivot != nil && e.updated == pivot.updated && e.id == pivot.id || !q.match(e) {
 			return true
 		}
@@ -35,7 +35,12 @@ func (v *View) List(q Query) (Page, error) {
 		page.Items = append(page.Items, e.item())
 		last = e
 		return true
-	})
+	}
+	if pivot == nil {
+		t.Scan(take)
+	} else {
+		t.Ascend(pivot, take)
+	}
 	return page, nil
 }
 
