@@ -56,7 +56,7 @@ func (c *cli) sendCommand() *cobra.Command {
 	flags.StringVar(&f.delivery, "delivery", "", "delivery `id` (default: a fresh one)")
 	flags.StringVar(&f.secret, "secret", "", "webhook `secret`; others on this host can see it, --secret-file they can not")
 	flags.StringVar(&f.secretFile, "secret-file", "", "`file` with the webhook secret")
-	flags.IntVar(&f.count, "count", 1, "how many to send, one after the other")
+	flags.IntVar(&f.count, "count", 1, "how many to send, one after the other; with --delivery the same again")
 	cmd.MarkFlagsMutuallyExclusive("secret", "secret-file")
 	cmd.MarkFlagsMutuallyExclusive("raw", "set")
 	return c.serverFlag(cmd)
@@ -90,15 +90,19 @@ func (c *cli) send(cmd *cobra.Command, event string, f *sendFlags) error {
 	if err != nil {
 		return err
 	}
+	var body []byte // of one delivery id it stays the same, as when GitHub redelivers
 	refused := 0
 	for range f.count {
 		h := hook{event: event, form: f.form, secret: secret, id: f.delivery}
 		if h.id == "" {
 			h.id = uuid.NewString()
 		}
-		if h.body, err = f.body(event, given, newVocabulary(cfg, c.now())); err != nil {
-			return err
+		if body == nil || f.delivery == "" {
+			if body, err = f.body(event, given, newVocabulary(cfg, c.now())); err != nil {
+				return err
+			}
 		}
+		h.body = body
 		ans, err := a.deliver(cmd.Context(), &h)
 		if err != nil {
 			return err

@@ -160,6 +160,10 @@ func TestSendManyAndOneID(t *testing.T) {
 	got := sendTo(t, s, "ping", "--delivery", "mine")
 	require.Contains(t, got.out, "ping mine: a duplicate: task t1")
 	require.Equal(t, "mine", s.requests()[3].header.Get("X-GitHub-Delivery"))
+	require.NotEqual(t, s.requests()[0].body, s.requests()[1].body)
+
+	require.Equal(t, exitOK, sendTo(t, s, "ping", "--delivery", "mine", "--count", "2").code)
+	require.Equal(t, s.requests()[4].body, s.requests()[5].body, "a redelivery is the same again")
 }
 
 func TestSendPrintsAnswers(t *testing.T) {
