@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxRounds is how often Reconcile looks again when another belay changes
-	// the same streams meanwhile.
+	// maxRounds is how often Reconcile changes the same streams when another
+	// belay, of another version, does so meanwhile.
 	maxRounds = 4
 	// firstWait and lastWait bound the pauses while JetStream is not there.
 	firstWait, lastWait = 100 * time.Millisecond, 2 * time.Second
@@ -22,11 +22,12 @@ const (
 	// disk.
 	minBytes = 8 << 20
 
-	errStreamNameInUse  = 10058
-	errStorageExceeded  = 10047
-	errNotForAccount    = 10039
-	codeUnavailable     = 503
-	errConsumerNotExist = 10014
+	// codeUnavailable is the class of JetStream's answers that mean: not now.
+	codeUnavailable = 503
+
+	// JetStream's error codes, beside those that the client names.
+	errInsufficientResources jetstream.ErrorCode = 10023
+	errStorageExceeded       jetstream.ErrorCode = 10047
 )
 
 // Report says what Reconcile did.
@@ -52,7 +53,7 @@ func Reconcile(ctx context.Context, js jetstream.JetStream, set Set, o Options) 
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	r := &reconciler{js: js, log: o.Logger}
-	for range maxRounds {
+	for round := 0; ; round++ {
 		var changes []Change
 		err := r.wait(ctx, func() (err error) {
 			changes, err = Diff(ctx, js, set, o)
@@ -62,8 +63,14 @@ func Reconcile(ctx context.Context, js jetstream.JetStream, set Set, o Options) 
 			return r.report, err
 		}
 		changes = slices.DeleteFunc(changes, r.refused)
-		if len(changes) == 0 {
+		if round == maxRounds {
+			changes = slices.DeleteFunc(changes, func(c Change) bool { return !c.Create })
+		}
+		switch {
+		case len(changes) == 0:
 			return r.report, nil
+		case round == maxRounds:
+			return r.report, fmt.Errorf("%s: removed again and again by somebody else", changes[0])
 		}
 		for _, c := range changes {
 			if err := r.wait(ctx, func() error { return r.apply(ctx, c) }); err != nil {
@@ -71,7 +78,6 @@ func Reconcile(ctx context.Context, js jetstream.JetStream, set Set, o Options) 
 			}
 		}
 	}
-	return r.report, nil
 }
 
 // reconciler is one run of Reconcile.
@@ -169,7 +175,7 @@ func (r *reconciler) wait(ctx context.Context, f func() error) error {
 // difference was found.
 func raced(err error) bool {
 	code := apiCode(err)
-	return code == errStreamNameInUse || code == errConsumerNotExist
+	return code == jetstream.JSErrCodeStreamNameInUse || code == jetstream.JSErrCodeStreamNotFound
 }
 
 // unavailable reports that the server could not decide, as opposed to it
@@ -178,7 +184,8 @@ func unavailable(err error) bool {
 	var js jetstream.JetStreamError
 	if errors.As(err, &js) && js.APIError() != nil {
 		api := js.APIError()
-		return api.Code == codeUnavailable && api.ErrorCode != errNotForAccount
+		return api.Code == codeUnavailable && api.ErrorCode != errInsufficientResources &&
+			api.ErrorCode != jetstream.JSErrCodeJetStreamNotEnabledForAccount
 	}
 	for _, e := range []error{nats.ErrTimeout, nats.ErrNoResponders, nats.ErrDisconnected, nats.ErrConnectionReconnecting, context.DeadlineExceeded} {
 		if errors.Is(err, e) {

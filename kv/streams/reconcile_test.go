@@ -69,6 +69,7 @@ func TestDefaultsOfServerAreNoDifference(t *testing.T) {
 		"consumers":[{"durable_name":"c","ack_policy":"explicit","max_deliver":-1}]}]}`))
 	require.NoError(t, err)
 	reconcile(t, env.JS, set, streams.Options{})
+	set.Streams[0].Subjects = []string{"a", "b"} // their order means nothing
 	require.Equal(t, streams.Report{}, reconcile(t, env.JS, set, streams.Options{}))
 }
 
@@ -95,7 +96,7 @@ func TestWhatBelongsToTheOperatorIsKept(t *testing.T) {
 	ctx := t.Context()
 	cfg := config(t, env.JS, "EVENTS")
 	cfg.Metadata["team"] = "platform"
-	cfg.Placement = &jetstream.Placement{Tags: []string{}, Cluster: ""}
+	cfg.Placement = &jetstream.Placement{Tags: []string{"ssd"}}
 	_, err := env.JS.UpdateStream(ctx, cfg)
 	require.NoError(t, err)
 	until := time.Now().Add(time.Hour)
@@ -108,6 +109,7 @@ func TestWhatBelongsToTheOperatorIsKept(t *testing.T) {
 	stream(t, set, "WEBHOOKS").Consumers[0].AckWait = 7 * time.Second
 	require.Len(t, reconcile(t, env.JS, set, streams.Options{}).Updated, 2)
 	require.Equal(t, "platform", config(t, env.JS, "EVENTS").Metadata["team"])
+	require.Equal(t, []string{"ssd"}, config(t, env.JS, "EVENTS").Placement.Tags)
 	c, err := env.JS.Consumer(ctx, "WEBHOOKS", "admit")
 	require.NoError(t, err)
 	require.True(t, c.CachedInfo().Paused)
@@ -208,10 +210,12 @@ func TestDeletedConsumerIsMadeAgain(t *testing.T) {
 func TestReplicasOfOptionsWin(t *testing.T) {
 	t.Parallel()
 	env := natstest.New(t)
-	changes, err := streams.Diff(t.Context(), env.JS, embedded(t), streams.Options{Replicas: 3})
+	set := embedded(t)
+	changes, err := streams.Diff(t.Context(), env.JS, set, streams.Options{Replicas: 3, Version: 2})
 	require.NoError(t, err)
+	require.Equal(t, embedded(t), set, "the set itself is not touched")
 	require.Len(t, changes, 5)
-	require.Equal(t, "update WEBHOOKS num_replicas: 1 -> 3;", changes[0].String())
+	require.Equal(t, "update WEBHOOKS metadata: {\"belay_version\":\"1\"} -> {\"belay_version\":\"2\"}; num_replicas: 1 -> 3;", changes[0].String())
 
 	r, err := streams.Reconcile(t.Context(), env.JS, embedded(t), streams.Options{Replicas: 3})
 	require.NoError(t, err)

@@ -1,6 +1,7 @@
 package streams_test
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
@@ -69,4 +70,51 @@ func TestOldVersionKeepsWorking(t *testing.T) {
 	}
 	fetch(t, old)
 	fetch(t, newer)
+}
+
+// racing lets another belay act just before each creation of a stream.
+type racing struct {
+	jetstream.JetStream
+	first func(name string)
+}
+
+// CreateStream lets the other go first.
+func (r racing) CreateStream(ctx context.Context, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
+	r.first(cfg.Name)
+	return r.JetStream.CreateStream(ctx, cfg)
+}
+
+// J12: another version creates a stream, with another setting, after this one
+// found it missing. Its stream is updated.
+func TestCreationIsLostToAnotherVersion(t *testing.T) {
+	t.Parallel()
+	env := natstest.New(t, natstest.WithoutStreams())
+	js := racing{JetStream: env.JS, first: func(name string) {
+		cfg := stream(t, embedded(t), name).StreamConfig
+		cfg.Description = "made by the other"
+		_, err := env.JS.CreateStream(t.Context(), cfg)
+		require.NoError(t, err)
+	}}
+	r := reconcile(t, js, embedded(t), streams.Options{})
+	require.Equal(t, []string{"WEBHOOKS", "KV_STATE", "OPERATOR", "EVENTS", "AUDIT"}, names(r.Updated))
+	require.Equal(t, streams.Report{}, reconcile(t, env.JS, embedded(t), streams.Options{}))
+}
+
+// unstable removes a stream as soon as it is made.
+type unstable struct{ jetstream.JetStream }
+
+// CreateStream creates and deletes.
+func (u unstable) CreateStream(ctx context.Context, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
+	s, err := u.JetStream.CreateStream(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return s, u.DeleteStream(ctx, cfg.Name)
+}
+
+func TestStreamsThatDoNotStayAreAnError(t *testing.T) {
+	t.Parallel()
+	env := natstest.New(t, natstest.WithoutStreams())
+	_, err := streams.Reconcile(t.Context(), unstable{env.JS}, embedded(t), streams.Options{})
+	require.EqualError(t, err, "create WEBHOOKS: removed again and again by somebody else")
 }
