@@ -8,9 +8,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belay-run/belay/ingest/github"
 	"github.com/belay-run/belay/kv"
 	"github.com/belay-run/belay/kv/task"
 )
@@ -31,6 +33,9 @@ type nowhere struct{ h http.Header }
 func (n nowhere) Header() http.Header         { return n.h }
 func (n nowhere) Write(p []byte) (int, error) { return len(p), nil }
 func (n nowhere) WriteHeader(int)             {}
+
+// SetReadDeadline is what a connection's has.
+func (n nowhere) SetReadDeadline(time.Time) error { return nil }
 
 // reviewBody is a pull_request.synchronize of 10 KiB.
 func reviewBody(b testing.TB) []byte {
@@ -55,7 +60,11 @@ func reviewBody(b testing.TB) []byte {
 
 // BenchmarkWebhook is the whole handler but for the network and the store.
 func BenchmarkWebhook(b *testing.B) {
-	o, _, _, _ := testOptions(func(o *Options) { o.Log, o.Auditor, o.Logger = nothingLog{}, nil, slog.New(slog.DiscardHandler) })
+	cfg, secrets := testConfig(), []github.Secret{{ID: "current", Key: []byte(testSecret)}}
+	o, _, _, _ := testOptions(func(o *Options) {
+		o.Log, o.Auditor, o.Logger = nothingLog{}, nil, slog.New(slog.DiscardHandler)
+		o.Config, o.Secrets = func() *github.Config { return cfg }, func() []github.Secret { return secrets }
+	})
 	s, err := New(o)
 	require.NoError(b, err)
 	body := reviewBody(b)

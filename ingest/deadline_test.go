@@ -165,33 +165,3 @@ func TestFirstByteOfEachRequest(t *testing.T) {
 type tlsLike struct{ net.Conn }
 
 func (c tlsLike) NetConn() net.Conn { return c.Conn }
-
-// A connection whose webhook was answered serves the next one long after the
-// first one's deadline.
-func TestReadDeadlineIsLiftedForTheNextRequest(t *testing.T) {
-	t.Parallel()
-	d := newDoor(t, func(o *Options) { o.IntakeDeadline = 200 * time.Millisecond })
-	blocked := make(chan struct{})
-	d.log.before = func(ctx context.Context, _ task.Delivery) error {
-		<-ctx.Done() // the deadline passes while the handler runs
-		close(blocked)
-		return nil
-	}
-	conn, err := net.Dial("tcp", strings.TrimPrefix(d.base, "http://"))
-	require.NoError(t, err)
-	defer func() { _ = conn.Close() }()
-	post := func(guid string) string {
-		var wire strings.Builder
-		require.NoError(t, hook{event: "issues", guid: guid, body: encode(t, labeled(1))}.request(t, d.base).Write(&wire))
-		_, err := io.WriteString(conn, wire.String())
-		require.NoError(t, err)
-		buf := make([]byte, 4096)
-		n, err := conn.Read(buf)
-		require.NoError(t, err)
-		return string(buf[:n])
-	}
-	require.Contains(t, post("one"), "200 OK")
-	<-blocked
-	d.log.before = nil
-	require.Contains(t, post("two"), "200 OK")
-}

@@ -63,7 +63,7 @@ func (s *Server) panicked(r *http.Request, v any) {
 	attrs := []slog.Attr{slog.String("method", r.Method), slog.String("panic", what), slog.String("stack", string(debug.Stack()))}
 	if r.URL.Path == webhookPath {
 		s.metrics.reject(reasonPanic)
-		if id, err := github.ParseDeliveryID(r.Header.Get("X-GitHub-Delivery")); err == nil {
+		if id, err := github.ParseDeliveryID(r.Header.Get(headerDelivery)); err == nil {
 			attrs = append(attrs, slog.String("github_delivery_id", string(id)))
 		}
 	}

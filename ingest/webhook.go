@@ -16,6 +16,16 @@ import (
 	"github.com/belay-run/belay/kv/task"
 )
 
+// GitHub's headers in Go's canonical spelling: any other costs an allocation.
+const (
+	headerSignature  = "X-Hub-Signature-256"
+	headerEvent      = "X-Github-Event"
+	headerDelivery   = "X-Github-Delivery"
+	headerHookID     = "X-Github-Hook-Id"
+	headerTargetType = "X-Github-Hook-Installation-Target-Type"
+	headerTargetID   = "X-Github-Hook-Installation-Target-Id"
+)
+
 // wireAccepted is the 200 of a webhook; one of Task, Ignored and Pong is set.
 type wireAccepted struct {
 	OK        bool        `json:"ok"`
@@ -70,31 +80,29 @@ func (s *Server) intake(w http.ResponseWriter, r *http.Request, now, started tim
 // receive reads the body within left and makes the delivery of it. The body
 // is given back before the store is asked: a stalled store holds no bodies.
 func (s *Server) receive(w http.ResponseWriter, r *http.Request, now time.Time, left time.Duration) (task.Delivery, error) {
-	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Now().Add(left))
+	// net/http lifts the deadline by itself as soon as the body is read.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(left))
 	b, err := readBody(r, s.budget, s.o.MaxBody)
 	defer b.release()
 	if err != nil {
 		return task.Delivery{}, err
 	}
-	// Lifted, or the connection's next request would die of it.
-	_ = rc.SetReadDeadline(time.Time{})
 	return s.routed(r.Header, b.buf, now)
 }
 
 // routed verifies a body and makes the delivery of it: steps 2 to 5.
 func (s *Server) routed(h http.Header, raw []byte, now time.Time) (task.Delivery, error) {
 	secrets := s.o.Secrets()
-	secret, err := github.Verify(secrets, raw, h.Get("X-Hub-Signature-256"))
+	secret, err := github.Verify(secrets, raw, h.Get(headerSignature))
 	if err != nil {
 		return task.Delivery{}, err
 	}
 	s.metrics.signed(secrets, secret)
-	d := task.Delivery{Event: strings.TrimSpace(h.Get("X-GitHub-Event"))}
+	d := task.Delivery{Event: strings.TrimSpace(h.Get(headerEvent))}
 	if d.Event == "" {
 		return d, errMissingEvent
 	}
-	if d.ID, err = github.ParseDeliveryID(h.Get("X-GitHub-Delivery")); err != nil {
+	if d.ID, err = github.ParseDeliveryID(h.Get(headerDelivery)); err != nil {
 		return d, err
 	}
 	payload, err := github.Payload(h.Get("Content-Type"), raw)
@@ -114,8 +122,8 @@ func (s *Server) routed(h http.Header, raw []byte, now time.Time) (task.Delivery
 // headers are those that routing reads.
 func headers(h http.Header, d *task.Delivery) github.Headers {
 	return github.Headers{
-		Event: d.Event, Delivery: string(d.ID), HookID: h.Get("X-GitHub-Hook-ID"),
-		TargetType: h.Get("X-GitHub-Hook-Installation-Target-Type"), TargetID: h.Get("X-GitHub-Hook-Installation-Target-ID"),
+		Event: d.Event, Delivery: string(d.ID), HookID: h.Get(headerHookID),
+		TargetType: h.Get(headerTargetType), TargetID: h.Get(headerTargetID),
 	}
 }
 
