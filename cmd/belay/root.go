@@ -108,6 +108,7 @@ func (c *cli) watch(cmd *cobra.Command) {
 func (c *cli) commands() []*cobra.Command {
 	return []*cobra.Command{
 		c.serveCommand(),
+		c.demoCommand(),
 		c.sendCommand(),
 		c.tasksCommand(),
 		c.deliveriesCommand(),

@@ -108,7 +108,9 @@ func stop(a *app.App, cfg *config.Config, signals <-chan os.Signal) error {
 // greet tells a person where everything is; secrets are never printed.
 func (c *cli) greet(cfg *config.Config, a *app.App, secretFile string) {
 	var b strings.Builder
-	line := func(what, format string, args ...any) { fmt.Fprintf(&b, "  %-10s %s\n", what, fmt.Sprintf(format, args...)) }
+	line := func(what, format string, args ...any) {
+		fmt.Fprintf(&b, "  %-10s %s\n", what, fmt.Sprintf(format, args...))
+	}
 	fmt.Fprintln(&b, "belay is ready")
 	line("webhook", "%s/webhook", a.URL())
 	if secretFile != "" {
