@@ -51,7 +51,7 @@ func (s *Server) handle(h apiHandler) http.HandlerFunc {
 		a := s.fail(w, err)
 		if a.status >= http.StatusInternalServerError {
 			s.logLimited(slog.LevelError, "api_"+a.reason, "api request not answered",
-				slog.String("route", chi.RouteContext(r.Context()).RoutePattern()), slog.String("error", err.Error()))
+				slog.String("route", chi.RouteContext(r.Context()).RoutePattern()), slog.String("err", err.Error()))
 		}
 	}
 }

@@ -166,7 +166,7 @@ func (s *Server) rejected(w http.ResponseWriter, r *http.Request, d *task.Delive
 	}
 	a := s.fail(w, err)
 	s.metrics.reject(a.reason)
-	attrs := append(s.deliveryAttrs(d), slog.Int("status", a.status), slog.String("error", err.Error()))
+	attrs := append(s.deliveryAttrs(d), slog.Int("status", a.status), slog.String("err", err.Error()))
 	switch {
 	case errors.Is(err, kv.ErrReused):
 		s.metrics.conflicts.Inc()
