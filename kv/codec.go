@@ -43,3 +43,47 @@ func cutText(r task.Record, limit int) task.Record {
 	}
 	return r
 }
+
+// cloneURL is where GitHub itself serves a repository.
+func cloneURL(repo string) string { return "https://github.com/" + repo + ".git" }
+
+// encodeDelivery writes a message of the log. It leaves out what Decode knows
+// from the other fields: the task's id and GitHub's own clone URL.
+func encodeDelivery(d task.Delivery) ([]byte, error) {
+	if d.Task != nil {
+		spec := *d.Task
+		spec.ID = ""
+		if spec.CloneURL == cloneURL(d.Repo) {
+			spec.CloneURL = ""
+		}
+		d.Task = &spec
+	}
+	b, err := json.Marshal(&d)
+	if err != nil {
+		return nil, fmt.Errorf("encode delivery: %w", err)
+	}
+	return b, nil
+}
+
+// Decode reads a message of the log; ErrNewer or ErrCorrupt if it cannot.
+func Decode(data []byte) (task.Delivery, error) {
+	var d task.Delivery
+	if err := task.Decode(data, &d, &d.V); err != nil {
+		return task.Delivery{}, fmt.Errorf("decode delivery: %w", err)
+	}
+	if d.ID == "" || d.Routing == "" {
+		return task.Delivery{}, fmt.Errorf("decode delivery: %w: no delivery_id or routing", ErrCorrupt)
+	}
+	if d.Task == nil {
+		return d, nil
+	}
+	id, ok := d.Routing.Task()
+	if !ok || id == "" {
+		return task.Delivery{}, fmt.Errorf("decode delivery: %w: a task, but routing %q", ErrCorrupt, d.Routing)
+	}
+	d.Task.ID = id
+	if d.Task.CloneURL == "" && d.Repo != "" {
+		d.Task.CloneURL = cloneURL(d.Repo)
+	}
+	return d, nil
+}

@@ -2,7 +2,6 @@ package kv
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -78,9 +77,9 @@ func (l *DeliveryLog) accept(ctx context.Context, d task.Delivery, msgID string)
 		d.Task, d.Routing = &spec, task.ToTask(spec.ID)
 	}
 	d.V = task.Version
-	data, err := json.Marshal(&d)
+	data, err := encodeDelivery(d)
 	if err != nil {
-		return Accepted{}, fmt.Errorf("encode delivery: %w", err)
+		return Accepted{}, err
 	}
 	ack, tries, err := l.publish(ctx, Subject(&d), msgID, d.Repo, data)
 	if err != nil {
@@ -156,18 +155,6 @@ func headerText(s string) string {
 		}
 	}
 	return string(b)
-}
-
-// Decode reads a message of the log.
-func Decode(data []byte) (task.Delivery, error) {
-	var d task.Delivery
-	if err := task.Decode(data, &d, &d.V); err != nil {
-		return task.Delivery{}, fmt.Errorf("decode delivery: %w", err)
-	}
-	if d.ID == "" || d.Routing == "" {
-		return task.Delivery{}, fmt.Errorf("decode delivery: %w: no delivery_id or routing", ErrCorrupt)
-	}
-	return d, nil
 }
 
 // Get reads the delivery at a sequence.

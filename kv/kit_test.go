@@ -21,7 +21,7 @@ func delivery(id task.DeliveryID) task.Delivery {
 		V: task.Version, Source: task.DefaultSource, ID: id, HookID: "1", Event: "pull_request", Action: "opened",
 		InstallationID: 7, RepoID: 11, Repo: "acme/api", Number: 5, PayloadHash: "hash-" + string(id), ReceivedAt: noon,
 		Task: &task.Spec{
-			FamiliarID: "fam", HeadSHA: "sha", Once: true, Review: &task.Review{UpdatedAt: noon},
+			FamiliarID: "fam", HeadSHA: "sha", CloneURL: "https://github.com/acme/api.git", Once: true, Review: &task.Review{UpdatedAt: noon},
 			Kind: task.Kind{Name: task.ReviewPullRequest, PRNumber: 5, PRTitle: "Fix", Reason: "opened"},
 		},
 	}

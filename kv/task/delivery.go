@@ -83,7 +83,7 @@ type Delivery struct {
 
 // Spec is the task that routing decided on; admission makes a Record of it.
 type Spec struct {
-	ID         ID     `json:"id"`
+	ID         ID     `json:"id,omitempty"`
 	FamiliarID string `json:"familiar_id"`
 	Kind       Kind   `json:"kind"`
 	Commander  string `json:"commander,omitempty"`
