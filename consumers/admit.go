@@ -18,8 +18,13 @@ type Admitter struct {
 	view      *view.View
 	familiars func() []string
 	dedupe    time.Duration
+	tombTTL   time.Duration
 	now       func() time.Time
 	log       *slog.Logger
+
+	deliveries *kv.DeliveryLog
+	audit      Auditor
+	forget     func(task.ID) error
 }
 
 // AdmitterOptions are what an Admitter is made of.
@@ -30,6 +35,14 @@ type AdmitterOptions struct {
 	Familiars func() []string
 	// Replay is how long a body that names one occurrence is remembered.
 	Replay time.Duration
+	// TombTTL is how long the tombstone of a deleted installation's task
+	// keeps its delivery from running again.
+	TombTTL time.Duration
+	// Deliveries is the log, of which a deleted installation's part is purged.
+	Deliveries *kv.DeliveryLog
+	Audit      Auditor
+	// Forget removes what a task left outside the store; may be nil.
+	Forget func(task.ID) error
 	Now    func() time.Time
 	Logger *slog.Logger
 }
@@ -38,7 +51,7 @@ type AdmitterOptions struct {
 func NewAdmitter(o AdmitterOptions) *Admitter {
 	return &Admitter{
 		store: o.Store, view: o.View, familiars: o.Familiars, dedupe: o.Replay,
-		now: o.Now, log: o.Logger,
+		now: o.Now, log: o.Logger, tombTTL: o.TombTTL, deliveries: o.Deliveries, audit: o.Audit, forget: o.Forget,
 	}
 }
 
@@ -46,8 +59,11 @@ func NewAdmitter(o AdmitterOptions) *Admitter {
 // asks for. nil means that the message may be acknowledged.
 func (a *Admitter) Admit(ctx context.Context, d task.Delivery, seq uint64) error {
 	if d.Task == nil {
-		if why, _ := d.Routing.Reason(); why == task.Closed {
+		switch why, _ := d.Routing.Reason(); why {
+		case task.Closed:
 			return a.closed(ctx, d, seq)
+		case task.InstallationDeleted:
+			return a.uninstall(ctx, d, seq)
 		}
 		return nil
 	}
@@ -61,6 +77,9 @@ func (a *Admitter) Admit(ctx context.Context, d task.Delivery, seq uint64) error
 	r, err := task.New(d, seq, task.At(a.now()))
 	if err != nil {
 		return err
+	}
+	if a.view.Uninstalled(d.InstallationID) {
+		return a.refuse(ctx, r)
 	}
 	if d.Task.Once {
 		first, err := a.store.Seen(ctx, d.Source, d.PayloadHash, d.ID, a.dedupe)

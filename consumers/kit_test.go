@@ -103,7 +103,7 @@ func newBench(t *testing.T, env *natstest.Env, change ...func(*Options)) *bench 
 	t.Cleanup(b.stopView)
 	b.adm = NewAdmitter(AdmitterOptions{
 		Store: b.store, View: b.view, Familiars: func() []string { return []string{"cody", "rita"} },
-		Replay: time.Hour, Now: time.Now, Logger: logger,
+		Replay: time.Hour, TombTTL: time.Hour, Deliveries: b.log, Now: time.Now, Logger: logger,
 	})
 	restore := func(ctx context.Context, _, _ string) error {
 		set, err := natstest.Set()

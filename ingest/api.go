@@ -31,6 +31,10 @@ func (s *Server) apiRoutes(root chi.Routes) http.Handler {
 			r.Post("/github/tasks/{id}/cancel", s.handle(s.cancelTask))
 		}
 	}
+	if s.o.Switch != nil {
+		r.Post("/control/pause", s.handle(s.pause))
+		r.Post("/control/resume", s.handle(s.resume))
+	}
 	if s.o.Deliveries != nil {
 		r.Get("/github/deliveries", s.read("deliveries", s.listDeliveries))
 		r.Get("/github/deliveries/{id}", s.read("delivery", s.showDelivery))

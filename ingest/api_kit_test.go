@@ -43,6 +43,8 @@ func (f *taskFake) List(q view.Query) (view.Page, error) {
 	return f.page, f.listErr
 }
 
+func (f *taskFake) Entombed(task.ID) (int64, bool) { return 0, false }
+
 func (f *taskFake) Find(id task.ID) (view.Item, bool) {
 	r, ok := f.records[id]
 	return view.Item{ID: r.ID, InstallationID: r.InstallationID, Repo: r.Repo}, ok && !f.hidden[id]

@@ -23,6 +23,7 @@ var (
 	errUnknownSource = errors.New("no such source")
 	errNotFound      = errors.New("no such route")
 	errUnknownTask   = errors.New("no such task")
+	errGone          = errors.New("task is only a tombstone")
 	errUnknownLog    = errors.New("no such log")
 	errDelivery      = errors.New("no such delivery")
 	errDenied        = errors.New("denied")
@@ -91,6 +92,7 @@ var answers = []answer{
 	{errNotFound, http.StatusNotFound, "not found", "", 0},
 	{errUnknownLog, http.StatusNotFound, "unknown log", "", 0},
 	{errDelivery, http.StatusNotFound, "unknown delivery", "", 0},
+	{errGone, http.StatusGone, "task retention has ended", "", 0},
 	{errUnknownTask, http.StatusNotFound, "unknown task", "", 0},
 	{view.ErrCursor, http.StatusBadRequest, "parameter cursor is not one of this list", "", 0},
 	{kv.ErrCursor, http.StatusBadRequest, "parameter cursor is not one of this list", "", 0},

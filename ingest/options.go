@@ -33,6 +33,8 @@ type Options struct {
 	Deliveries Deliveries
 	Commands   Commands
 	Logs       Logs
+	// Switch pauses and resumes claims.
+	Switch Switch
 	// Auditor is told of reads, denials and mutations; nil: nobody is.
 	Auditor Auditor
 	// Prober answers the health routes; nil: always well.

@@ -28,6 +28,8 @@ type Deliveries interface {
 type TaskList interface {
 	List(q view.Query) (view.Page, error)
 	Find(id task.ID) (view.Item, bool)
+	// Entombed finds the installation of a task that is only a tombstone.
+	Entombed(id task.ID) (installation int64, ok bool)
 }
 
 // TaskStore reads one task's record from the leader; kv.ErrNotFound if there
@@ -63,6 +65,8 @@ type Auditor interface {
 const (
 	AuditRetry    = "retry"
 	AuditCancel   = "cancel"
+	AuditPause    = "pause"
+	AuditResume   = "resume"
 	AuditConflict = "conflict"
 )
 

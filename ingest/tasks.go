@@ -89,6 +89,8 @@ func (s *Server) findTask(r *http.Request, c Caller) (task.Record, *kv.Logged, e
 	}
 	rec, _, err := s.o.TaskStore.Get(ctx, inst, id)
 	switch {
+	case err == nil && c.Scope.sees(rec.InstallationID, rec.Repo) && rec.Tombstone:
+		return task.Record{}, nil, errGone
 	case err == nil && c.Scope.sees(rec.InstallationID, rec.Repo):
 		return rec, nil, nil
 	case err == nil:
@@ -106,6 +108,9 @@ func (s *Server) findTask(r *http.Request, c Caller) (task.Record, *kv.Logged, e
 func (s *Server) locate(ctx context.Context, id task.ID) (int64, *kv.Logged, error) {
 	if i, ok := s.o.Tasks.Find(id); ok {
 		return i.InstallationID, nil, nil
+	}
+	if inst, ok := s.o.Tasks.Entombed(id); ok {
+		return inst, nil, nil
 	}
 	if s.o.Deliveries == nil {
 		return 0, nil, errUnknownTask

@@ -112,6 +112,8 @@ func (c *cli) commands() []*cobra.Command {
 		c.sendCommand(),
 		c.tasksCommand(),
 		c.deliveriesCommand(),
+		c.pauseCommand(),
+		c.resumeCommand(),
 		c.natsCommand(),
 		c.doctorCommand(),
 		c.configCommand(),

@@ -63,7 +63,7 @@ func (c *cli) serve(cfg *config.Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	a, err := app.New(app.Options{Config: cfg, Logger: log, Version: version()})
+	a, err := app.New(app.Options{Config: cfg, Logger: log, Version: version(), NotifySocket: c.getenv("NOTIFY_SOCKET")})
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ type Record struct {
 	CloneURL       string       `json:"clone_url,omitempty"`
 	DefaultBranch  string       `json:"default_branch,omitempty"`
 	FamiliarID     string       `json:"familiar_id"`
-	Kind           Kind         `json:"kind"`
+	Kind           Kind         `json:"kind,omitzero"`
 	Commander      string       `json:"commander,omitempty"`
 	State          State        `json:"state"`
 	SupersedeKey   string       `json:"supersede_key,omitempty"` // owner/repo#n, for people
@@ -115,8 +115,10 @@ type Record struct {
 	Summary        string       `json:"summary,omitempty"`
 	Intents        []Intent     `json:"intents,omitempty"`
 	AttemptLog     []Attempt    `json:"attempt_log,omitempty"`
-	CreatedAt      Time         `json:"created_at"`
-	UpdatedAt      Time         `json:"updated_at"`
+	// Tombstone marks what is left of a task whose retention is over.
+	Tombstone bool `json:"tombstone,omitempty"`
+	CreatedAt Time `json:"created_at"`
+	UpdatedAt Time `json:"updated_at"`
 }
 
 // MaxRecord is the largest encoded record in bytes; free text is cut to fit.

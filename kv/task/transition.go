@@ -61,7 +61,7 @@ func Allowed(m Move, from, to State) bool {
 }
 
 func (r *Record) move(m Move, to State, at time.Time) error {
-	if !Allowed(m, r.State, to) {
+	if r.Tombstone || !Allowed(m, r.State, to) {
 		return fmt.Errorf("%s %s task: %w", m, r.State, ErrState)
 	}
 	r.State = to

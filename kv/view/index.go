@@ -2,6 +2,9 @@ package view
 
 import (
 	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
 	"time"
 	"unique"
 
@@ -54,15 +57,6 @@ func (e *entry) status() string {
 // listed reports whether lists show the task (DT-97).
 func (e *entry) listed() bool { return e.kind != task.CommandReply }
 
-func (e *entry) key() (task.SupersedeKey, bool) {
-	if e.kind != task.ReviewPullRequest {
-		return task.SupersedeKey{}, false
-	}
-	return task.SupersedeKey{
-		InstallationID: e.inst, RepoID: e.repoID, Number: int(e.number), FamiliarID: e.familiar.Value(),
-	}, true
-}
-
 func (e *entry) item() Item {
 	it := Item{
 		ID: task.ID(e.id.String()), InstallationID: e.inst, Repo: e.repo.Value(), Number: int(e.number),
@@ -108,13 +102,18 @@ func byDue(a, b *entry) bool {
 
 // scope names one of the ordered lists a task stands in.
 type scope struct {
-	kind byte // 'a' all, 'i' installation, 'r' repository, 's' status
+	kind byte // 'a' all listed, 'h' all hidden, 'i' installation, 'r' repository, 's' status
 	num  int64
 	name unique.Handle[string]
 }
 
-func (e *entry) scopes() [4]scope {
-	return [4]scope{
+// scopes are the lists that the task stands in; a hidden one only in its own,
+// where retention finds it.
+func (e *entry) scopes() []scope {
+	if !e.listed() {
+		return []scope{{kind: 'h'}}
+	}
+	return []scope{
 		{kind: 'a'},
 		{kind: 'i', num: e.inst},
 		{kind: 'r', name: e.repo},
@@ -143,6 +142,7 @@ type shape struct {
 	PRNumber       int                          `json:"pr_number"`
 	PRURL          string                       `json:"pr_url"`
 	CheckRunURL    string                       `json:"check_run_url"`
+	Tombstone      bool                         `json:"tombstone"`
 	AttemptLog     []shapeAttempt               `json:"attempt_log"`
 	UpdatedAt      task.Time                    `json:"updated_at"`
 }
@@ -156,6 +156,22 @@ type shapeAttempt struct {
 
 // maxTitle bounds the title kept in memory, in bytes.
 const maxTitle = 200
+
+// decode reads a record's value as the index keeps it, and checks that it is
+// of the key it stands under.
+func decode(value []byte, installation, id string) (shape, error) {
+	var s shape
+	if err := task.Decode(value, &s, &s.V); err != nil {
+		return shape{}, err
+	}
+	switch {
+	case !slices.Contains(task.States, s.State):
+		return shape{}, fmt.Errorf("%w: state %q", task.ErrCorrupt, s.State)
+	case string(s.ID) != id || strconv.FormatInt(s.InstallationID, 10) != installation:
+		return shape{}, fmt.Errorf("%w: it is task %q of installation %d", task.ErrCorrupt, s.ID, s.InstallationID)
+	}
+	return s, nil
+}
 
 func (s *shape) entry(id uuid.UUID, rev uint64) *entry {
 	e := &entry{

@@ -18,10 +18,11 @@ func (v *View) List(q Query) (Page, error) {
 	}
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	t := v.lists[q.scope()]
+	t := v.narrowest(&q)
 	if t == nil {
 		return Page{}, nil
 	}
+	q.Limit = max(q.Limit, 1)
 	var page Page
 	var last *entry
 	take := func(e *entry) bool {
@@ -44,24 +45,39 @@ func (v *View) List(q Query) (Page, error) {
 	return page, nil
 }
 
-func (q *Query) scope() scope {
-	switch {
-	case q.Repo != "":
-		return scope{kind: 'r', name: intern(q.Repo)}
-	case len(q.Repos) == 1:
-		return scope{kind: 'r', name: intern(q.Repos[0])}
-	case q.Installation != nil:
-		return scope{kind: 'i', num: *q.Installation}
-	case q.Status != "":
-		return scope{kind: 's', name: intern(q.Status)}
+// narrowest returns the shortest ordered list that holds all that the query
+// may match, nil if one that it names is empty.
+func (v *View) narrowest(q *Query) *tree {
+	scopes := []scope{{kind: 'a'}}
+	if q.Repo != "" {
+		scopes = append(scopes, scope{kind: 'r', name: intern(q.Repo)})
 	}
-	return scope{kind: 'a'}
+	if len(q.Repos) == 1 {
+		scopes = append(scopes, scope{kind: 'r', name: intern(q.Repos[0])})
+	}
+	if q.Installation != nil {
+		scopes = append(scopes, scope{kind: 'i', num: *q.Installation})
+	}
+	if q.Status != "" {
+		scopes = append(scopes, scope{kind: 's', name: intern(q.Status)})
+	}
+	var best *tree
+	for _, s := range scopes {
+		t := v.lists[s]
+		if t == nil {
+			return nil
+		}
+		if best == nil || t.Len() < best.Len() {
+			best = t
+		}
+	}
+	return best
 }
 
 func (q *Query) match(e *entry) bool {
 	return (q.Installation == nil || *q.Installation == e.inst) &&
 		(q.Repo == "" || q.Repo == e.repo.Value()) &&
-		(len(q.Repos) == 0 || slices.Contains(q.Repos, e.repo.Value())) &&
+		(q.Repos == nil || slices.Contains(q.Repos, e.repo.Value())) &&
 		(q.Status == "" || q.Status == e.status())
 }
 

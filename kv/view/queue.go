@@ -86,7 +86,7 @@ func (v *View) Eligible(perInstallation, total int, skip func(task.ID) bool) map
 				return false
 			}
 			id := task.ID(e.id.String())
-			if v.waitsForPredecessor(e) || skip(id) {
+			if v.hasSibling(e, task.Running) || skip(id) {
 				return true
 			}
 			out[inst] = append(out[inst], Candidate{ID: id, InstallationID: inst, Seq: e.seq, Since: time.Unix(0, e.since)})
@@ -95,11 +95,6 @@ func (v *View) Eligible(perInstallation, total int, skip func(task.ID) bool) map
 		})
 	}
 	return out
-}
-
-func (v *View) waitsForPredecessor(e *entry) bool {
-	k, ok := e.key()
-	return ok && v.reviews[k] != nil && v.reviews[k].running > 0
 }
 
 // NextDue returns when the next delayed task becomes due, zero if none is.
@@ -132,24 +127,4 @@ func (v *View) OldestQueued() time.Duration {
 		return 0
 	}
 	return v.now().Sub(time.Unix(0, first))
-}
-
-// QueuedReviews returns the queued reviews of one pull request, all familiars.
-func (v *View) QueuedReviews(installation, repoID int64, number int) []task.ID {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	q := v.queues[installation]
-	if q == nil {
-		return nil
-	}
-	var out []task.ID
-	collect := func(e *entry) bool {
-		if e.kind == task.ReviewPullRequest && e.repoID == repoID && int(e.number) == number {
-			out = append(out, task.ID(e.id.String()))
-		}
-		return true
-	}
-	q.due.Scan(collect)
-	q.delayed.Scan(collect)
-	return out
 }

@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -23,22 +24,27 @@ type View struct {
 	lists   map[scope]*tree
 	queues  map[int64]*queue
 	running map[uuid.UUID]*entry
-	reviews map[task.SupersedeKey]*liveReviews
+	pulls   map[pull][]*entry // queued and running reviews
 	counts  map[task.State]int
 	workers map[task.BootID]*worker
-	paused  map[string]uint64
-	poison  map[string]uint64
-	self    task.BootID
-	rev     uint64
-	gen     uint32
-	synced  bool
+	paused  map[string]uint32 // by generation
+	poison  map[string]uint32 // by generation
+
+	tombs       map[uuid.UUID]tomb
+	tombTTL     time.Duration
+	uninstalled map[string]uint32 // by generation
+	self        task.BootID
+
+	rev       uint64    // the last one seen
+	gen       uint32    // of full replays
+	created   time.Time // of the stream
+	heard     time.Time // the watch, last
+	synced    bool
+	replaying bool // in full, not caught up yet
 
 	changed chan struct{}
 	reopen  chan struct{}
 }
-
-// liveReviews counts the queued and running reviews under one supersede key.
-type liveReviews struct{ queued, running int }
 
 // New makes an empty view. now is the local clock.
 func New(log *slog.Logger, now func() time.Time) *View {
@@ -52,11 +58,13 @@ func (v *View) reset() {
 	v.lists = map[scope]*tree{}
 	v.queues = map[int64]*queue{}
 	v.running = map[uuid.UUID]*entry{}
-	v.reviews = map[task.SupersedeKey]*liveReviews{}
+	v.pulls = map[pull][]*entry{}
 	v.counts = map[task.State]int{}
 	v.workers = map[task.BootID]*worker{}
-	v.paused = map[string]uint64{}
-	v.poison = map[string]uint64{}
+	v.paused = map[string]uint32{}
+	v.poison = map[string]uint32{}
+	v.tombs = map[uuid.UUID]tomb{}
+	v.uninstalled = map[string]uint32{}
 }
 
 // Changed signals, at most once until it is received, that something changed.
@@ -84,6 +92,7 @@ func (v *View) apply(u update) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.rev = max(v.rev, u.rev)
+	v.heard = v.now()
 	switch kind {
 	case "task":
 		v.applyTask(rest, u)
@@ -91,13 +100,15 @@ func (v *View) apply(u update) {
 		v.applyWorker(task.BootID(rest), u)
 	case "control":
 		v.applyControl(rest, u)
+	case "installation":
+		v.applyInstallation(rest, u)
 	}
 }
 
 func (v *View) applyTask(rest string, u update) {
-	_, tail, _ := strings.Cut(rest, ".")
+	inst, tail, _ := strings.Cut(rest, ".")
 	id, err := uuid.Parse(tail)
-	if err != nil {
+	if err != nil || id.String() != tail {
 		v.poisoned(u, fmt.Errorf("%w: key names no task", task.ErrCorrupt))
 		return
 	}
@@ -108,20 +119,26 @@ func (v *View) applyTask(rest string, u update) {
 	if u.deleted {
 		v.remove(old)
 		delete(v.poison, u.key)
+		delete(v.tombs, id)
 		return
 	}
 	if old != nil && old.rev == u.rev {
 		old.gen = v.gen
 		return
 	}
-	var s shape
-	if err := task.Decode(u.value, &s, &s.V); err != nil {
+	s, err := decode(u.value, inst, tail)
+	if err != nil {
 		v.remove(old)
 		v.poisoned(u, err)
 		return
 	}
 	delete(v.poison, u.key)
 	v.remove(old)
+	if s.Tombstone {
+		v.entomb(id, &s)
+		return
+	}
+	delete(v.tombs, id)
 	e := s.entry(id, u.rev)
 	e.gen = v.gen
 	v.insert(e)
@@ -137,29 +154,27 @@ func (v *View) poisoned(u update, err error) {
 	if _, known := v.poison[u.key]; !known {
 		v.log.Error("record cannot be read and is left alone", "key", u.key, "revision", u.rev, "err", err)
 	}
-	v.poison[u.key] = u.rev
+	v.poison[u.key] = v.gen
 }
 
 func (v *View) insert(e *entry) {
 	v.tasks[e.id] = e
 	v.counts[e.state]++
-	if e.listed() {
-		for _, s := range e.scopes() {
-			t := v.lists[s]
-			if t == nil {
-				t = newTree(byList)
-				v.lists[s] = t
-			}
-			t.Set(e)
+	for _, s := range e.scopes() {
+		t := v.lists[s]
+		if t == nil {
+			t = newTree(byList)
+			v.lists[s] = t
 		}
+		t.Set(e)
 	}
 	switch e.state {
 	case task.Queued:
 		v.enqueue(e)
-		v.review(e, 1, 0)
+		v.addReview(e)
 	case task.Running:
 		v.running[e.id] = e
-		v.review(e, 0, 1)
+		v.addReview(e)
 		v.sawHolder(e)
 	}
 }
@@ -170,39 +185,20 @@ func (v *View) remove(e *entry) {
 	}
 	delete(v.tasks, e.id)
 	v.counts[e.state]--
-	if e.listed() {
-		for _, s := range e.scopes() {
-			t := v.lists[s]
-			t.Delete(e)
-			if t.Len() == 0 {
-				delete(v.lists, s)
-			}
+	for _, s := range e.scopes() {
+		t := v.lists[s]
+		t.Delete(e)
+		if t.Len() == 0 {
+			delete(v.lists, s)
 		}
 	}
 	switch e.state {
 	case task.Queued:
 		v.dequeue(e)
-		v.review(e, -1, 0)
+		v.dropReview(e)
 	case task.Running:
 		delete(v.running, e.id)
-		v.review(e, 0, -1)
-	}
-}
-
-func (v *View) review(e *entry, queued, running int) {
-	k, ok := e.key()
-	if !ok {
-		return
-	}
-	r := v.reviews[k]
-	if r == nil {
-		r = &liveReviews{}
-		v.reviews[k] = r
-	}
-	r.queued += queued
-	r.running += running
-	if *r == (liveReviews{}) {
-		delete(v.reviews, k)
+		v.dropReview(e)
 	}
 }
 
@@ -215,7 +211,7 @@ func (v *View) applyControl(rest string, u update) {
 	if u.deleted {
 		delete(v.paused, of)
 	} else {
-		v.paused[of] = u.rev
+		v.paused[of] = v.gen
 	}
 }
 
@@ -255,15 +251,13 @@ func (v *View) Standing(id task.ID) (Standing, bool) {
 	defer v.mu.RUnlock()
 	e := v.byID(id)
 	if e == nil {
-		return Standing{}, false
+		return v.standingOfTomb(id)
 	}
 	s := Standing{State: e.state, Revision: e.rev, Seq: e.seq, InstallationID: e.inst}
 	if e.result != nil {
 		s.Holder = e.result.holder
 	}
-	if k, ok := e.key(); ok && e.state == task.Running {
-		s.Overtaken = v.reviews[k] != nil && v.reviews[k].queued > 0
-	}
+	s.Overtaken = e.state == task.Running && v.hasSibling(e, task.Queued)
 	return s, true
 }
 
@@ -297,8 +291,10 @@ func (v *View) isPaused(installation int64) bool {
 		return false
 	}
 	_, all := v.paused[""]
-	_, one := v.paused[fmt.Sprint(installation)]
+	_, one := v.paused[formatInt(installation)]
 	return all || one
 }
+
+func formatInt(n int64) string { return strconv.FormatInt(n, 10) }
 
 func intern(s string) unique.Handle[string] { return unique.Make(s) }

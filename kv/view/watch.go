@@ -3,8 +3,10 @@ package view
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -13,6 +15,9 @@ const (
 	bucketStream = "KV_STATE"
 	// reopenWait is the pause between two attempts to open the watch.
 	reopenWait = 250 * time.Millisecond
+	// maxSilence is after how long without a change the bucket is read in
+	// full: markers of purges expire after an hour and are not missed so.
+	maxSilence = 30 * time.Minute
 )
 
 // Reopen makes the watch start again from the last revision that was seen.
@@ -99,9 +104,10 @@ func (v *View) take(e jetstream.KeyValueEntry, full bool) {
 	v.Wake()
 }
 
-// resume decides from where to watch: in full the first time and when the
-// stream ends below what was seen (it was restored or wiped), else from the
-// last revision seen.
+// resume decides from where to watch: in full the first time, when a full
+// replay was cut short, when too much may have expired unseen, and when the
+// stream is another one or ends below what was seen (it was wiped or
+// restored); else from the last revision seen.
 func (v *View) resume(ctx context.Context, js jetstream.JetStream) (from uint64, full bool, err error) {
 	ictx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -109,17 +115,20 @@ func (v *View) resume(ctx context.Context, js jetstream.JetStream) (from uint64,
 	if err != nil {
 		return 0, false, fmt.Errorf("inspect bucket: %w", err)
 	}
-	last := s.CachedInfo().State.LastSeq
+	info := s.CachedInfo()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.rev == 0 || !v.synced || last < v.rev {
-		v.gen++
-		if last < v.rev {
-			v.forgetRevisions()
-		}
-		return 0, true, nil
+	restored := info.State.LastSeq < v.rev || !v.created.IsZero() && !v.created.Equal(info.Created)
+	v.created = info.Created
+	if restored {
+		v.forgetRevisions()
 	}
-	return v.rev, false, nil
+	if !restored && v.synced && !v.replaying && v.now().Sub(v.heard) <= maxSilence {
+		return v.rev, false, nil
+	}
+	v.gen++
+	v.replaying = true
+	return 0, true, nil
 }
 
 // forgetRevisions lets a replay of a stream that went back overwrite all.
@@ -133,7 +142,8 @@ func (v *View) forgetRevisions() {
 	}
 }
 
-// caughtUp ends a replay: what a full one did not show again is gone.
+// caughtUp ends a replay: what a full one did not show again is gone. Workers
+// are not: the missed beats tell of them.
 func (v *View) caughtUp(full bool) {
 	v.mu.Lock()
 	if full {
@@ -142,8 +152,15 @@ func (v *View) caughtUp(full bool) {
 				v.remove(e)
 			}
 		}
+		old := func(_ string, gen uint32) bool { return gen != v.gen }
+		maps.DeleteFunc(v.poison, old)
+		maps.DeleteFunc(v.paused, old)
+		maps.DeleteFunc(v.uninstalled, old)
+		maps.DeleteFunc(v.tombs, func(_ uuid.UUID, t tomb) bool { return t.gen != v.gen })
+		v.replaying = false
 	}
 	v.synced = true
+	v.heard = v.now()
 	v.mu.Unlock()
 	v.Wake()
 }

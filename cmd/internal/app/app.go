@@ -76,6 +76,12 @@ func New(o Options) (*App, error) {
 // work is claimed, or with everything undone. The listeners answer from the
 // first moment: /livez with 200, all else with 503 until then (J19).
 func (a *App) Start(ctx context.Context) error {
+	n := notifier{socket: a.o.NotifySocket}
+	up := make(chan struct{})
+	if n.socket != "" {
+		go n.every(startExtend, up)
+	}
+	defer close(up)
 	for _, step := range []func(context.Context) error{
 		a.startHTTP, a.startNATS, a.connect, a.openStores, a.startView, a.startExecutor, a.startConsumers,
 	} {
@@ -86,6 +92,9 @@ func (a *App) Start(ctx context.Context) error {
 		}
 	}
 	a.openDoors(true)
+	if err := n.send(notifyReady); err != nil {
+		a.log.Warn("service manager not told", "err", err)
+	}
 	a.log.Info("ready", "listen", a.addr.public, "admin_listen", a.addr.admin, "boot", a.o.Boot)
 	return nil
 }
@@ -94,6 +103,8 @@ func (a *App) Start(ctx context.Context) error {
 // runs is released at once. Calling it again returns the first call's error.
 func (a *App) Stop(ctx context.Context) error {
 	a.stop.Do(func() {
+		n := notifier{socket: a.o.NotifySocket}
+		_ = n.send(notifyStopping, extend(a.o.Config.Worker.DrainTimeout+stopTimeout))
 		if a.http != nil {
 			a.http.SetDraining(true)
 		}
@@ -144,6 +155,7 @@ func (a *App) openStores(ctx context.Context) error {
 // startView waits until the read model has caught up: scheduling and the
 // recovery of what a former process held read it.
 func (a *App) startView(ctx context.Context) error {
+	a.view.SetTombTTL(days(a.o.Config.Storage.DedupeDays))
 	vctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); a.view.Run(vctx, a.js) }()
@@ -171,7 +183,8 @@ func (a *App) startConsumers(ctx context.Context) error {
 	c := a.o.Config
 	adm := consumers.NewAdmitter(consumers.AdmitterOptions{
 		Store: a.store, View: a.view, Familiars: func() []string { return familiarIDs(c) },
-		Replay: replayWindow, Now: a.o.Now, Logger: a.log,
+		Replay: replayWindow, TombTTL: days(c.Storage.DedupeDays), Deliveries: a.deliv, Audit: a.audit,
+		Forget: a.exec.RemoveLogs, Now: a.o.Now, Logger: a.log,
 	})
 	w, err := consumers.NewWorker(consumers.Options{
 		Store: a.store, View: a.view, JS: a.js, Runner: a.exec, Admitter: adm, Audit: a.audit, Restore: a.restore,
@@ -192,6 +205,13 @@ func (a *App) startConsumers(ctx context.Context) error {
 	}
 	a.worker.Store(w)
 	a.cleanups.push("worker", w.Stop)
+	keep := consumers.NewRetention(consumers.RetentionOptions{
+		Store: a.store, Log: a.deliv, View: a.view, Forget: a.exec.RemoveLogs,
+		Tasks: days(c.Storage.TaskRetentionDays), Deliveries: days(c.Storage.DeliveryRetentionDays),
+		Dedupe: days(c.Storage.DedupeDays), Every: a.o.RetainEvery, Now: a.o.Now, Logger: a.log, Registerer: a.reg,
+	})
+	keep.Start()
+	a.cleanups.push("retention", keep.Stop)
 	a.admit.Start()
 	a.cleanups.push("admission", a.admit.Stop)
 	a.cleanups.push("doors", a.closeDoors)

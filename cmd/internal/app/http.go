@@ -24,6 +24,11 @@ const (
 	replayWindow = 96 * time.Hour
 )
 
+// startExtend is what a start asks of the service manager, again and again.
+const startExtend = 30 * time.Second
+
+func days(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }
+
 func logDir(c *config.Config) string { return filepath.Join(c.Storage.Dir, "logs") }
 
 func beatEvery(d time.Duration) time.Duration {
@@ -65,6 +70,14 @@ func (l late) OpenLog(id task.ID, attempt int) (io.ReadCloser, error) {
 	return l.a.exec.OpenLog(id, attempt)
 }
 
+func (l late) Pause(ctx context.Context, installation *int64, by string) error {
+	return l.a.store.Pause(ctx, installation, by, l.a.o.Now())
+}
+
+func (l late) Resume(ctx context.Context, installation *int64) error {
+	return l.a.store.Resume(ctx, installation)
+}
+
 func (l late) Read(caller, what string)   { l.a.audit.Read(caller, what) }
 func (l late) Denied(what, remote string) { l.a.audit.Denied(what, remote) }
 
@@ -89,7 +102,7 @@ func (a *App) startHTTP(ctx context.Context) error {
 	a.routing.Store(routing(c))
 	sec, acc := secrets(c), access(c)
 	a.http, err = ingest.New(ingest.Options{
-		Log: l, Tasks: a.view, TaskStore: l, Deliveries: l, Commands: l, Logs: l, Prober: l,
+		Log: l, Tasks: a.view, TaskStore: l, Deliveries: l, Commands: l, Logs: l, Prober: l, Switch: l,
 		Auditor: l,
 		Config:  a.routing.Load, Secrets: func() []github.Secret { return sec },
 		Access: func() ingest.Access { return acc },

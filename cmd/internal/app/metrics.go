@@ -15,6 +15,8 @@ type viewCollector struct {
 	poison  *prometheus.Desc
 	synced  *prometheus.Desc
 	workers *prometheus.Desc
+	pauses  *prometheus.Desc
+	tombs   *prometheus.Desc
 }
 
 func newViewCollector(v *view.View) *viewCollector {
@@ -25,12 +27,14 @@ func newViewCollector(v *view.View) *viewCollector {
 		poison:  prometheus.NewDesc("belay_unreadable_records", "Records that this belay cannot read and leaves alone.", nil, nil),
 		synced:  prometheus.NewDesc("belay_view_synced", "1 once the read model has caught up.", nil, nil),
 		workers: prometheus.NewDesc("belay_workers", "Worker processes that beat.", nil, nil),
+		pauses:  prometheus.NewDesc("belay_pauses", "Pause switches that are on.", nil, nil),
+		tombs:   prometheus.NewDesc("belay_tombstones", "Tombstones of tasks whose retention is over.", nil, nil),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *viewCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.tasks, c.oldest, c.poison, c.synced, c.workers} {
+	for _, d := range []*prometheus.Desc{c.tasks, c.oldest, c.poison, c.synced, c.workers, c.pauses, c.tombs} {
 		ch <- d
 	}
 }
@@ -49,4 +53,6 @@ func (c *viewCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(c.poison, prometheus.GaugeValue, float64(c.view.Poisoned()))
 	ch <- prometheus.MustNewConstMetric(c.synced, prometheus.GaugeValue, synced)
 	ch <- prometheus.MustNewConstMetric(c.workers, prometheus.GaugeValue, float64(c.view.LiveWorkers()))
+	ch <- prometheus.MustNewConstMetric(c.pauses, prometheus.GaugeValue, float64(c.view.Pauses()))
+	ch <- prometheus.MustNewConstMetric(c.tombs, prometheus.GaugeValue, float64(c.view.Tombs()))
 }

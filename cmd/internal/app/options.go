@@ -26,6 +26,10 @@ type Options struct {
 	// BeatEvery and Backoff override the worker's; for tests and the demo.
 	BeatEvery time.Duration
 	Backoff   func(spent int) time.Duration
+	// NotifySocket is $NOTIFY_SOCKET of systemd; empty for none.
+	NotifySocket string
+	// RetainEvery is the time between passes of retention; 0 is an hour.
+	RetainEvery time.Duration
 	// Hooks hold the worker's steps in tests; nil in production.
 	Hooks *consumers.Hooks
 }
