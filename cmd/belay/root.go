@@ -109,6 +109,7 @@ func (c *cli) commands() []*cobra.Command {
 	return []*cobra.Command{
 		c.serveCommand(),
 		c.demoCommand(),
+		c.benchCommand(),
 		c.sendCommand(),
 		c.tasksCommand(),
 		c.deliveriesCommand(),

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/belay-run/belay/kv/redact"
+)
+
+// soakReady is how long a start may take, also after a kill.
+const soakReady = 30 * time.Second
+
+// soakSecret signs the soak's webhooks.
+const soakSecret = redact.Secret("the secret of a soak that lives as long as its folder")
+
+// soakServer is `belay serve` as a process of its own, on random ports.
+type soakServer struct {
+	dir    string
+	config string
+	cmd    *exec.Cmd
+	log    *os.File
+	client atomic.Pointer[apiClient]
+	kills  int
+}
+
+// newSoakServer writes the configuration; start starts the process.
+func newSoakServer(dir string, concurrency int) (*soakServer, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find my own program: %w", err)
+	}
+	conf := filepath.Join(dir, "nats.conf")
+	if err := os.WriteFile(conf, []byte("host: 127.0.0.1\nport: -1\njetstream { sync_interval: always }\n"), 0o600); err != nil {
+		return nil, fmt.Errorf("write nats.conf: %w", err)
+	}
+	command, err := json.Marshal([]string{
+		exe, "bench", "task", "--notes", filepath.Join(dir, "notes.jsonl"), "--locks", filepath.Join(dir, "locks"), "--result", "{result}",
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode command: %w", err)
+	}
+	text := fmt.Sprintf(`
+[server]
+listen = "127.0.0.1:0"
+admin_listen = "127.0.0.1:0"
+[storage]
+dir = %q
+[nats]
+config = %q
+[github]
+webhook_secrets = [%q]
+[worker]
+concurrency = %d
+max_retries = 50
+[[familiars]]
+id = "soak"
+bot_username = "soak[bot]"
+trigger_labels = ["soak"]
+command = %s
+`, filepath.Join(dir, "data"), conf, soakSecret.Reveal(), concurrency, command)
+	s := &soakServer{dir: dir, config: filepath.Join(dir, "belay.toml")}
+	if err := os.WriteFile(s.config, []byte(text), 0o600); err != nil {
+		return nil, fmt.Errorf("write configuration: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "locks"), 0o700); err != nil {
+		return nil, fmt.Errorf("make folder of locks: %w", err)
+	}
+	return s, nil
+}
+
+// start starts the process and waits until it is ready.
+func (s *soakServer) start(ctx context.Context) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find my own program: %w", err)
+	}
+	if s.log == nil {
+		if s.log, err = os.OpenFile(filepath.Join(s.dir, "server.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+			return fmt.Errorf("open the server's log: %w", err)
+		}
+	}
+	s.cmd = exec.Command(exe, "serve", "--config", s.config, "--log-level", "warn")
+	s.cmd.Stderr = s.log
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("start the server: %w", err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		return fmt.Errorf("start the server: %w", err)
+	}
+	found := make(chan string, 1)
+	go greeting(out, found)
+	ctx, cancel := context.WithTimeout(ctx, soakReady)
+	defer cancel()
+	select {
+	case base := <-found:
+		if base == "" {
+			return errors.Join(errors.New("the server ended instead of starting: see its log with --keep"), s.cmd.Wait())
+		}
+		s.client.Store(&apiClient{http: newHTTPClient(), base: base})
+		return nil
+	case <-ctx.Done():
+		return errors.Join(fmt.Errorf("wait for the server: %w", ctx.Err()), s.kill())
+	}
+}
+
+// greeting finds the address in what serve prints once it is ready.
+func greeting(out io.Reader, found chan<- string) {
+	sc := bufio.NewScanner(out)
+	for sc.Scan() {
+		name, value, _ := strings.Cut(strings.TrimSpace(sc.Text()), " ")
+		if base, ok := strings.CutSuffix(strings.TrimSpace(value), "/webhook"); ok && name == "webhook" {
+			found <- base
+			break
+		}
+	}
+	close(found)
+	_, _ = io.Copy(io.Discard, out)
+}
+
+// kill ends the process with SIGKILL, as a power cut would but for the disk.
+func (s *soakServer) kill() error {
+	if s.cmd == nil || s.cmd.ProcessState != nil {
+		return nil
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("kill the server: %w", err)
+	}
+	_ = s.cmd.Wait() // it says that it was killed
+	return nil
+}
+
+// soakItem is a task of the list.
+type soakItem struct {
+	ID     string `json:"id"`
+	Status string `json:"status"`
+}
+
+func (t soakItem) open() bool { return t.Status == "queued" || t.Status == "running" }
+
+// list reads the whole list.
+func (s *soakServer) list(ctx context.Context) ([]soakItem, error) {
+	var all []soakItem
+	q := url.Values{"limit": {"1000"}}
+	for {
+		ans, err := s.client.Load().get(ctx, tasksPath, q)
+		if err != nil {
+			return nil, err
+		}
+		var page struct {
+			Tasks      []soakItem `json:"tasks"`
+			NextCursor string     `json:"nextCursor"`
+		}
+		if err := json.Unmarshal(ans.body, &page); err != nil {
+			return nil, fmt.Errorf("read the list: %w", err)
+		}
+		all = append(all, page.Tasks...)
+		if page.NextCursor == "" {
+			return all, nil
+		}
+		q.Set("cursor", page.NextCursor)
+	}
+}

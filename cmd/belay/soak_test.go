@@ -1,0 +1,79 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestSoakAuditFindsEachViolation breaks a clean soak in one way at a time.
+func TestSoakAuditFindsEachViolation(t *testing.T) {
+	t.Parallel()
+	at := time.Unix(100, 0)
+	type world struct {
+		accepted map[string]string
+		sent     map[string]bool
+		list     []soakItem
+		notes    []note
+		ended    map[string]time.Time
+	}
+	clean := func() world {
+		return world{
+			accepted: map[string]string{"d1": "t1", "d2": "t2"}, sent: map[string]bool{"d1": true, "d2": true},
+			list: []soakItem{{"t1", "done"}, {"t2", "done"}},
+			notes: []note{
+				{Event: noteStart, Task: "t1", Attempt: "1", At: at}, {Event: noteEnd, Task: "t1", Attempt: "1", At: at},
+				{Event: noteStart, Task: "t2", Attempt: "1", At: at}, {Event: noteStart, Task: "t2", Attempt: "2", At: at},
+			},
+			ended: map[string]time.Time{"t1": at.Add(time.Second)},
+		}
+	}
+	for _, tt := range []struct {
+		name  string
+		wreck func(*world)
+		want  func(findings) []string
+	}{
+		{"lost", func(w *world) { w.list = w.list[:1] }, func(f findings) []string { return f.lost }},
+		{"extra", func(w *world) { w.list = append(w.list, soakItem{"t3", "done"}) }, func(f findings) []string { return f.extra }},
+		{"twice accepted", func(w *world) { w.accepted["d2"] = "t1" }, func(f findings) []string { return f.twice }},
+		{"twice listed", func(w *world) { w.list = append(w.list, w.list[0]) }, func(f findings) []string { return f.twice }},
+		{"overlap", func(w *world) { w.notes = append(w.notes, note{Event: noteOverlap, Task: "t1"}) }, func(f findings) []string { return f.overlapping }},
+		{"one attempt twice", func(w *world) { w.notes = append(w.notes, w.notes[0]) }, func(f findings) []string { return f.overlapping }},
+		{"after end", func(w *world) {
+			w.notes = append(w.notes, note{Event: noteStart, Task: "t1", Attempt: "2", At: at.Add(time.Minute)})
+		}, func(f findings) []string { return f.afterEnd }},
+		{"open", func(w *world) { w.list[1].Status = "queued" }, func(f findings) []string { return f.open }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := clean()
+			f := audit(w.accepted, w.sent, w.list, w.notes, w.ended)
+			require.Zero(t, f.violations(), "%+v", f)
+			tt.wreck(&w)
+			f = audit(w.accepted, w.sent, w.list, w.notes, w.ended)
+			require.NotEmpty(t, tt.want(f))
+			require.NotEmpty(t, f.first())
+		})
+	}
+}
+
+func TestReadNotesLeavesOutACutLine(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "notes")
+	none, err := readNotes(path)
+	require.NoError(t, err)
+	require.Empty(t, none)
+	require.NoError(t, note{Task: "t1", Attempt: "1"}.write(path, noteStart))
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString(`{"event":"end","ta`)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	got, err := readNotes(path)
+	require.NoError(t, err)
+	require.Len(t, got, 1)
+	require.Equal(t, noteStart, got[0].Event)
+}
