@@ -48,7 +48,7 @@ func loadConfig(o Options, password string, log *slog.Logger) (config, error) {
 	if err := parse(c.opts, o.ConfigFile, password); err != nil {
 		problems, ok := err.(interface{ Errors() []error })
 		if !ok || len(problems.Errors()) > 0 {
-			return c, parseFailed(err)
+			return c, parseFailed(c.file, err)
 		}
 		log.Warn("nats configuration", "file", c.file, "warning", oneLine(err.Error()))
 	}
@@ -92,12 +92,16 @@ func parse(opts *server.Options, file, password string) error {
 }
 
 // parseFailed says what is wrong with a file.
-func parseFailed(err error) error {
+func parseFailed(file string, err error) error {
 	var open *fs.PathError
 	if errors.As(err, &open) {
 		return fail(ErrConfig, err, "nats configuration: %v: check --nats-config (or `config` under [nats])", err)
 	}
-	return fail(ErrConfig, err, "nats configuration: %s", oneLine(err.Error()))
+	text := oneLine(err.Error())
+	if !strings.Contains(text, file) {
+		text = file + ": " + text
+	}
+	return fail(ErrConfig, err, "nats configuration: %s", text)
 }
 
 // complete sets what is not for nats.conf to say.

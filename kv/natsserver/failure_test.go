@@ -146,7 +146,7 @@ func TestConfigRefused(t *testing.T) {
 		},
 		"syntax": {
 			"jetstream {",
-			"nats configuration: ",
+			"nats configuration: FILE: ",
 		},
 		"hashed password": {
 			"jetstream: enabled\nauthorization { user: ops, password: '$2a$11$W2zko751KUvVy59mUTWmpOdWjpEm5qhcCZRd05GjI/sSOT.xtiHyG' }",

@@ -165,7 +165,7 @@ func (r *reconciler) wait(ctx context.Context, f func() error) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait for JetStream: %w", errors.Join(context.Cause(ctx), err))
+			return fmt.Errorf("wait for JetStream: %w: %w", context.Cause(ctx), err)
 		case <-time.After(pause):
 		}
 	}
@@ -187,7 +187,10 @@ func unavailable(err error) bool {
 		return api.Code == codeUnavailable && api.ErrorCode != errInsufficientResources &&
 			api.ErrorCode != jetstream.JSErrCodeJetStreamNotEnabledForAccount
 	}
-	for _, e := range []error{nats.ErrTimeout, nats.ErrNoResponders, nats.ErrDisconnected, nats.ErrConnectionReconnecting, context.DeadlineExceeded} {
+	for _, e := range []error{
+		nats.ErrTimeout, nats.ErrNoResponders, nats.ErrDisconnected, nats.ErrConnectionReconnecting, context.DeadlineExceeded,
+		nats.ErrReconnectBufExceeded, // not connected, and nothing is kept for later
+	} {
 		if errors.Is(err, e) {
 			return true
 		}

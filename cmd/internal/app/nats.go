@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -59,6 +60,9 @@ func (a *App) connect(ctx context.Context) error {
 	}
 	a.nc = nc
 	a.cleanups.push("connection", a.disconnect)
+	if err := a.awaitNATS(ctx); err != nil {
+		return err
+	}
 	if a.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(callTimeout)); err != nil {
 		return fmt.Errorf("open JetStream: %w", err)
 	}
@@ -70,6 +74,50 @@ func (a *App) connect(ctx context.Context) error {
 		return fmt.Errorf("reconcile streams: %w", err)
 	}
 	return nil
+}
+
+// awaitNATS waits for the first connection, unless the server refuses it.
+func (a *App) awaitNATS(ctx context.Context) error {
+	status := a.nc.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.CLOSED)
+	defer a.nc.RemoveStatusListener(status)
+	tick := time.NewTicker(reconnectWait)
+	defer tick.Stop()
+	for !a.nc.IsConnected() {
+		last := a.nc.LastError()
+		if refusedByNATS(last) || a.nc.IsClosed() {
+			return fmt.Errorf("connect to NATS at %s: %w; next: check the credentials in [nats]", a.natsNames(), last)
+		}
+		a.log.Warn("waiting for NATS", "class", "nats_start", "servers", a.natsNames(), "err", last)
+		select {
+		case <-status:
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("connect to NATS at %s: %w; next: start it, or change [nats] url", a.natsNames(), context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+// refusedByNATS reports that the server does not want us.
+func refusedByNATS(err error) bool {
+	for _, e := range []error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// natsNames are the servers for messages, without passwords.
+func (a *App) natsNames() string {
+	names := a.o.Config.NATSURLs()
+	for i, name := range names {
+		names[i] = "a server whose address cannot be read"
+		if u, err := url.Parse(name); err == nil {
+			names[i] = u.Host
+		}
+	}
+	return strings.Join(names, ",")
 }
 
 func (a *App) streamOptions() streams.Options {
@@ -103,7 +151,8 @@ func (a *App) natsOptions() ([]nats.Option, error) {
 	if a.ns != nil {
 		return append(opts, a.ns.ConnectOptions()...), nil
 	}
-	opts = append(opts, nats.RetryOnFailedConnect(true), nats.Timeout(callTimeout))
+	// Once up, a refusal does not end it: credentials are renewed outside.
+	opts = append(opts, nats.RetryOnFailedConnect(true), nats.Timeout(callTimeout), nats.IgnoreAuthErrorAbort())
 	for key, file := range map[string]string{
 		"creds_file": c.CredsFile, "tls_ca": c.TLSCA, "tls_cert": c.TLSCert, "tls_key": c.TLSKey,
 	} {
