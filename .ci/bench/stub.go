@@ -9,10 +9,7 @@ const (
 )
 
 func tasksCommand(context.Context, []string) error   { return nil }
-func idleCommand(context.Context, []string) error    { return nil }
-func startCommand(context.Context, []string) error   { return nil }
 func latencyCommand(context.Context, []string) error { return nil }
 func memoryCommand(context.Context, []string) error  { return nil }
 func belayChild(context.Context, []string) error     { return nil }
 func memoryChild(context.Context, []string) error    { return nil }
-func fillChild(context.Context, []string) error      { return nil }
