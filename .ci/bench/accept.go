@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"path/filepath"
 	"strconv"
 	"time"
 )
@@ -76,10 +75,7 @@ func measureAccept(ctx context.Context, o *options, plan acceptPlan, variant str
 	}
 	defer done()
 	job := loadJob{Clients: clients, Warm: plan.warm, Span: plan.span}
-	profile := ""
-	if o.profile != "" {
-		profile = filepath.Join(o.profile, fmt.Sprintf("accept-%s-%d-%d.pprof", variant, clients, round))
-	}
+	profile := o.profileFile(fmt.Sprintf("accept-%s-%d-%d", variant, clients, round))
 	var got loaded
 	if variant == variantPublish {
 		m.usage, err = alone(ctx, childPublish, publishJob{loadJob: job, Dir: dir, Profile: profile}, &got)

@@ -80,6 +80,14 @@ func (o *options) wants(variant string) bool {
 	return false
 }
 
+// profileFile is where a process's profile goes, "" for none.
+func (o *options) profileFile(name string) string {
+	if o.profile == "" {
+		return ""
+	}
+	return filepath.Join(o.profile, name+".pprof")
+}
+
 // temp makes a folder for one store; done removes it.
 func (o *options) temp(name string) (dir string, done func(), err error) {
 	dir, err = os.MkdirTemp(o.dir, "belay-bench-"+name+"-")

@@ -116,6 +116,8 @@ func reportStarts(all []started) {
 	fmt.Println("  resident MiB right after a start on the full store: " + rss.String())
 }
 
+const childFill = "child-fill"
+
 // fill runs the filling in a process of its own, whose memory goes with it.
 func fill(ctx context.Context, job fillJob) error {
 	began := time.Now()
