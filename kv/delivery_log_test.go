@@ -55,6 +55,7 @@ func TestDT48AcceptStampsAndStores(t *testing.T) {
 	m, err = s.GetMsg(t.Context(), 2)
 	require.NoError(t, err)
 	require.Equal(t, "webhook.0.0.ignored.ping", m.Subject)
+	require.Equal(t, "a??X-Injected: 1", m.Header.Get(kv.HeaderRepo), "one header, in one line")
 	require.Empty(t, m.Header.Get("X-Injected"))
 }
 

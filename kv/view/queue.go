@@ -6,54 +6,51 @@ import (
 	"github.com/belay-run/belay/kv/task"
 )
 
-// queue holds one installation's queued tasks: those that are due by age,
-// the others by when they become due.
-type queue struct {
-	due     *tree
-	delayed *tree
-}
+// A queued task stands in its installation's queue once it is due, before
+// that among the delayed of all installations.
 
 func (v *View) enqueue(e *entry) {
-	q := v.queues[e.inst]
-	if q == nil {
-		q = &queue{due: newTree(bySeq), delayed: newTree(byDue)}
-		v.queues[e.inst] = q
-	}
 	now := v.now()
 	if e.notBefore > now.UnixMicro() {
 		e.delayed = true
-		q.delayed.Set(e)
+		v.delayed.Set(e)
 		return
 	}
+	v.due(e, now)
+}
+
+func (v *View) due(e *entry, now time.Time) {
+	e.delayed = false
 	e.since = now.UnixNano()
-	q.due.Set(e)
+	q := v.queues[e.inst]
+	if q == nil {
+		q = newTree(bySeq)
+		v.queues[e.inst] = q
+	}
+	q.Set(e)
 }
 
 func (v *View) dequeue(e *entry) {
-	q := v.queues[e.inst]
 	if e.delayed {
-		q.delayed.Delete(e)
-	} else {
-		q.due.Delete(e)
+		v.delayed.Delete(e)
+		return
 	}
-	if q.due.Len() == 0 && q.delayed.Len() == 0 {
+	q := v.queues[e.inst]
+	q.Delete(e)
+	if q.Len() == 0 {
 		delete(v.queues, e.inst)
 	}
 }
 
 // promote moves what has become due since the last call.
 func (v *View) promote(now time.Time) {
-	for _, q := range v.queues {
-		for {
-			e, ok := q.delayed.Min()
-			if !ok || e.notBefore > now.UnixMicro() {
-				break
-			}
-			q.delayed.Delete(e)
-			e.delayed = false
-			e.since = now.UnixNano()
-			q.due.Set(e)
+	for {
+		e, ok := v.delayed.Min()
+		if !ok || e.notBefore > now.UnixMicro() {
+			return
 		}
+		v.delayed.Delete(e)
+		v.due(e, now)
 	}
 }
 
@@ -78,21 +75,28 @@ func (v *View) Eligible(perInstallation, total int, skip func(task.ID) bool) map
 	out := map[int64][]Candidate{}
 	n := 0
 	for inst, q := range v.queues {
+		if total > 0 && n >= total {
+			break
+		}
 		if v.isPaused(inst) {
 			continue
 		}
-		q.due.Scan(func(e *entry) bool {
-			if total > 0 && n >= total || len(out[inst]) >= perInstallation {
+		var cands []Candidate
+		q.Scan(func(e *entry) bool {
+			if total > 0 && n >= total || len(cands) >= perInstallation {
 				return false
 			}
 			id := task.ID(e.id.String())
 			if v.hasSibling(e, task.Running) || skip(id) {
 				return true
 			}
-			out[inst] = append(out[inst], Candidate{ID: id, InstallationID: inst, Seq: e.seq, Since: time.Unix(0, e.since)})
+			cands = append(cands, Candidate{ID: id, InstallationID: inst, Seq: e.seq, Since: time.Unix(0, e.since)})
 			n++
 			return true
 		})
+		if len(cands) > 0 {
+			out[inst] = cands
+		}
 	}
 	return out
 }
@@ -101,16 +105,11 @@ func (v *View) Eligible(perInstallation, total int, skip func(task.ID) bool) map
 func (v *View) NextDue() time.Time {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	var first int64
-	for _, q := range v.queues {
-		if e, ok := q.delayed.Min(); ok && (first == 0 || e.notBefore < first) {
-			first = e.notBefore
-		}
-	}
-	if first == 0 {
+	e, ok := v.delayed.Min()
+	if !ok {
 		return time.Time{}
 	}
-	return time.UnixMicro(first)
+	return time.UnixMicro(e.notBefore)
 }
 
 // OldestQueued returns how long the oldest due task has waited here, 0 if none.
@@ -119,7 +118,7 @@ func (v *View) OldestQueued() time.Duration {
 	defer v.mu.RUnlock()
 	var first int64
 	for _, q := range v.queues {
-		if e, ok := q.due.Min(); ok && (first == 0 || e.since < first) {
+		if e, ok := q.Min(); ok && (first == 0 || e.since < first) {
 			first = e.since
 		}
 	}

@@ -116,11 +116,11 @@ func (v *View) OldestLive() (uint64, bool) {
 		}
 	}
 	for _, q := range v.queues {
-		if e, ok := q.due.Min(); ok {
+		if e, ok := q.Min(); ok {
 			low(e)
 		}
-		q.delayed.Scan(func(e *entry) bool { low(e); return true })
 	}
+	v.delayed.Scan(func(e *entry) bool { low(e); return true })
 	for _, e := range v.running {
 		low(e)
 	}

@@ -22,7 +22,8 @@ type View struct {
 	mu      sync.RWMutex
 	tasks   map[uuid.UUID]*entry
 	lists   map[scope]*tree
-	queues  map[int64]*queue
+	queues  map[int64]*tree // due, by installation
+	delayed *tree
 	running map[uuid.UUID]*entry
 	pulls   map[pull][]*entry // queued and running reviews
 	counts  map[task.State]int
@@ -56,7 +57,8 @@ func New(log *slog.Logger, now func() time.Time) *View {
 func (v *View) reset() {
 	v.tasks = map[uuid.UUID]*entry{}
 	v.lists = map[scope]*tree{}
-	v.queues = map[int64]*queue{}
+	v.queues = map[int64]*tree{}
+	v.delayed = newTree(byDue)
 	v.running = map[uuid.UUID]*entry{}
 	v.pulls = map[pull][]*entry{}
 	v.counts = map[task.State]int{}
