@@ -148,6 +148,8 @@ func (a *App) openStores(ctx context.Context) error {
 	if a.audit, err = kv.OpenAuditLog(ctx, a.js, kv.AuditOptions{Logger: a.log, Now: a.o.Now}); err != nil {
 		return err
 	}
+	a.store.SetHooks(a.o.StoreHooks)
+	a.deliv.Hooks = a.o.StoreHooks
 	a.cleanups.push("audit trail", a.audit.Close)
 	return nil
 }

@@ -33,6 +33,7 @@ import (
 // TestMain lets the commands of tasks run, and finds what an App left behind.
 func TestMain(m *testing.M) {
 	executor.Supervise()
+	childMain()
 	goleak.VerifyTestMain(m)
 }
 
@@ -64,7 +65,7 @@ func newRig(t *testing.T, change ...func(*rig)) *rig {
 	r.natsConf("jetstream { sync_interval: 2m }\n")
 	r.opts = Options{
 		Config: cfg, Logger: NewLogger(r.log, slog.LevelDebug, time.Now), Version: "test", NATSListen: natsserver.ListenNone,
-		BeatEvery: 100 * time.Millisecond, Backoff: func(int) time.Duration { return 0 },
+		BeatEvery: time.Second, Backoff: func(int) time.Duration { return 0 },
 	}
 	for _, f := range change {
 		f(r)
@@ -196,13 +197,18 @@ func (r *rig) post(event, id, body string, headers ...string) answer {
 }
 
 func (r *rig) tryPost(event, id, body string, headers ...string) (answer, error) {
-	mac := hmac.New(sha256.New, []byte(secret))
-	mac.Write([]byte(body))
-	all := []string{"Content-Type", "application/json", "X-GitHub-Event", event, "X-Hub-Signature-256", "sha256=" + hex.EncodeToString(mac.Sum(nil))}
+	all := []string{"Content-Type", "application/json", "X-GitHub-Event", event, "X-Hub-Signature-256", signature(body)}
 	if id != "" {
 		all = append(all, "X-GitHub-Delivery", id)
 	}
 	return r.try(http.MethodPost, r.app.URL()+"/webhook", body, append(all, headers...)...)
+}
+
+// signature is GitHub's.
+func signature(body string) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(body))
+	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
 }
 
 // accept posts an issue's webhook and returns its task.

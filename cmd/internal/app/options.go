@@ -7,6 +7,7 @@ import (
 
 	"github.com/belay-run/belay/cmd/internal/config"
 	"github.com/belay-run/belay/consumers"
+	"github.com/belay-run/belay/kv"
 	"github.com/belay-run/belay/kv/natsserver"
 	"github.com/belay-run/belay/kv/task"
 )
@@ -32,6 +33,8 @@ type Options struct {
 	RetainEvery time.Duration
 	// Hooks hold the worker's steps in tests; nil in production.
 	Hooks *consumers.Hooks
+	// StoreHooks are failpoints of the task store and the delivery log.
+	StoreHooks *kv.Hooks
 }
 
 func (o *Options) complete() error {
