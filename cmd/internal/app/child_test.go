@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belay-run/belay/cmd/internal/config"
@@ -219,13 +218,4 @@ func rigOf(t *testing.T, dir string) *rig {
 func (r *rig) speakTo(c *child) {
 	r.web.CloseIdleConnections()
 	r.app = &App{addr: addresses{public: c.addr}}
-}
-
-// natsUp tells whether a nats-server takes connections.
-func natsUp(url string) bool {
-	nc, err := nats.Connect(url)
-	if err == nil {
-		nc.Close()
-	}
-	return err == nil
 }
