@@ -2,10 +2,12 @@ package consumers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/belay-run/belay/consumers/executor"
@@ -27,17 +29,20 @@ type Worker struct {
 	claimers  int // claimers that have not picked yet
 	emptyPull time.Time
 	lastPull  time.Time
-	beatAt    time.Time
+	beatAt    time.Time // when the last acknowledged beat was sent
 	beatRev   uint64
-	draining  bool
+	started   bool
+	undecided int // runs that ended without a word in the store
 
 	free     chan struct{} // signals that a slot or a pick was given back
+	orphans  chan struct{} // asks the healer to look for orphans
 	stopPull context.CancelFunc
 	stopWork context.CancelFunc
 	pulling  sync.WaitGroup
 	working  sync.WaitGroup
 	beating  sync.WaitGroup
 	work     context.Context
+	pull     context.Context
 }
 
 // run is one attempt that this process holds.
@@ -46,8 +51,11 @@ type run struct {
 	inst   int64
 	holder task.Holder
 	record task.Record // as claimed
-	rev    uint64      // of the claim
+	rev    uint64      // of the claim, 0 until it is won
+	ctx    context.Context
 	cancel context.CancelCauseFunc
+	shown  atomic.Bool // by the view, once
+	asked  time.Time   // the pointer, last, whether a newer review waits
 }
 
 // NewWorker makes a worker; Start starts it.
@@ -59,37 +67,61 @@ func NewWorker(o Options) (*Worker, error) {
 		o: o, log: o.Logger, tokens: newTokens(o.JS, o.Restore),
 		sched:   scheduler{boot: o.Boot, rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))},
 		running: map[task.ID]*run{}, claiming: map[task.ID]bool{}, free: make(chan struct{}, 1),
+		orphans: make(chan struct{}, 1),
 	}
+	// Until Start there is nothing to stop.
+	w.work, w.stopWork = context.WithCancel(context.Background())
+	w.pull, w.stopPull = context.WithCancel(context.Background())
 	w.met = newMetrics(o.Registerer, w)
 	o.View.SetSelf(o.Boot)
 	return w, nil
 }
 
+// errStarted is the answer to a second Start, or to one after Stop.
+var errStarted = errors.New("start worker: it was started or stopped before")
+
 // Start recovers what this boot's predecessors held and begins to pull. It
-// does not block on work; the view must be synced.
+// does not block on work; the view must be synced. A worker starts once.
 func (w *Worker) Start(ctx context.Context) error {
+	if !w.claimStart() {
+		return errStarted
+	}
 	w.beat(ctx)
 	if w.o.Alone {
 		if err := w.recover(ctx, true); err != nil {
 			return fmt.Errorf("recover interrupted tasks: %w", err)
 		}
 	}
-	pull, stopPull := context.WithCancel(context.Background())
-	work, stopWork := context.WithCancel(context.Background())
-	w.work, w.stopPull, w.stopWork = work, stopPull, stopWork
-	w.pulling.Go(func() { w.dispatch(pull) })
-	w.beating.Go(func() { w.live(work) })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pull.Err() != nil {
+		return errStarted
+	}
+	w.pulling.Go(func() { w.dispatch(w.pull) })
+	w.beating.Go(func() { w.live(w.work) })
+	w.beating.Go(func() { w.heal(w.work) })
 	return nil
+}
+
+func (w *Worker) claimStart() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	first := !w.started && w.pull.Err() == nil
+	w.started = true
+	return first
 }
 
 // Stop stops pulling, waits up to the drain timeout for runs, releases those
 // that remain (their attempt is free) and ends the beats. Ending ctx skips
-// the wait: what runs is released at once.
+// the wait: what runs is released at once. It may be called again.
 func (w *Worker) Stop(ctx context.Context) error {
 	w.mu.Lock()
-	w.draining = true
-	w.mu.Unlock()
 	w.stopPull()
+	started := w.started
+	w.mu.Unlock()
+	if !started {
+		return nil
+	}
 	w.pulling.Wait()
 	done := make(chan struct{})
 	go func() { w.working.Wait(); close(done) }()
@@ -102,7 +134,7 @@ func (w *Worker) Stop(ctx context.Context) error {
 	case <-ctx.Done():
 		w.cancelAll(errReleased)
 	}
-	err := w.finishWait(done)
+	err := w.finishWait(ctx, done)
 	w.stopWork()
 	w.beating.Wait()
 	ectx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
@@ -113,32 +145,50 @@ func (w *Worker) Stop(ctx context.Context) error {
 	return err
 }
 
-// releaseTimeout bounds how long the ends of released runs may take.
-const releaseTimeout = 10 * time.Second
+const (
+	// releaseTimeout bounds how long released runs may take to end.
+	releaseTimeout = 10 * time.Second
+	// hurriedTimeout is that bound once ctx has ended.
+	hurriedTimeout = 2 * time.Second
+)
 
-func (w *Worker) finishWait(done <-chan struct{}) error {
+// finishWait waits for the ends of released runs. A store that does not
+// answer is given up: recovery will find the runs.
+func (w *Worker) finishWait(ctx context.Context, done <-chan struct{}) error {
+	long := time.NewTimer(releaseTimeout)
+	defer long.Stop()
 	select {
 	case <-done:
 		return nil
-	case <-time.After(releaseTimeout + 5*time.Second):
-		w.stopWork() // the store does not answer: recovery will find the runs
+	case <-long.C:
+	case <-ctx.Done():
 		select {
 		case <-done:
-		case <-time.After(releaseTimeout):
+			return nil
+		case <-long.C:
+		case <-time.After(hurriedTimeout):
 		}
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return fmt.Errorf("release runs: %d did not end", len(w.running))
 	}
+	w.stopWork()
+	select {
+	case <-done:
+	case <-time.After(hurriedTimeout):
+	}
+	return fmt.Errorf("release runs: %d did not end in time", w.unreleased())
+}
+
+// unreleased counts the runs whose end is not in the store.
+func (w *Worker) unreleased() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.undecided + len(w.running)
 }
 
 func (w *Worker) cancelAll(cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, r := range w.running {
-		if r.cancel != nil {
-			r.cancel(cause)
-		}
+		r.cancel(cause)
 	}
 }
 
@@ -193,11 +243,8 @@ func (w *Worker) signal() {
 func (w *Worker) execute(r *run) {
 	defer w.working.Done()
 	// The run outlives the pull context: draining lets it finish.
-	ctx, cancel := context.WithCancelCause(w.work)
-	defer cancel(nil)
-	w.mu.Lock()
-	r.cancel = cancel
-	w.mu.Unlock()
+	ctx := r.ctx
+	defer r.cancel(nil)
 	w.o.Hooks.call(func(h *Hooks) func(task.ID) { return h.Claimed }, r.id)
 	log := w.log.With("task_id", r.id, "attempt", r.holder.N, "github_delivery_id", r.record.DeliveryID)
 	log.Info("task started", "repo", r.record.Repo, "kind", r.record.Kind.Name)
@@ -207,9 +254,16 @@ func (w *Worker) execute(r *run) {
 	if cause == nil {
 		cause = errReleased
 	}
+	if rep.Cleanup != nil {
+		log.Error("run left something behind", "err", rep.Cleanup)
+		w.audit("cleanup_failed", r.id, r.record.Repo, rep.Cleanup.Error())
+	}
 	end, err := w.end(w.work, r, w.verdict(r, rep, cause))
 	w.mu.Lock()
 	delete(w.running, r.id)
+	if err != nil && !refused(err) {
+		w.undecided++
+	}
 	w.mu.Unlock()
 	w.met.ended(rep, end, err, w.o.Now().Sub(started))
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/belay-run/belay/kv"
 	"github.com/belay-run/belay/kv/natsserver"
 	"github.com/belay-run/belay/kv/streams"
+	"github.com/belay-run/belay/kv/task"
 	"github.com/belay-run/belay/kv/view"
 )
 
@@ -150,7 +151,7 @@ func (a *App) openStores(ctx context.Context) error {
 	}
 	a.store.SetHooks(a.o.StoreHooks)
 	a.deliv.Hooks = a.o.StoreHooks
-	a.cleanups.push("audit trail", a.audit.Close)
+	a.cleanups.push("audit trail", within(partingTimeout, a.audit.Close))
 	return nil
 }
 
@@ -178,7 +179,21 @@ func (a *App) startExecutor(context.Context) error {
 	a.exec, err = executor.New(executor.Config{
 		WorkspaceDir: c.Worker.WorkspaceDir, LogDir: logDir(c), RunAs: c.Worker.RunAs, Logger: a.log, Now: a.o.Now,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	// What a killed process left behind; another's live run is spared.
+	n, err := a.exec.SweepWorkspaces(func(id task.ID, attempt int) bool {
+		s, ok := a.view.Standing(id)
+		return ok && s.State == task.Running && s.Holder.N == attempt && !c.Embedded()
+	})
+	if err != nil {
+		a.log.Warn("workspaces of earlier runs could not be removed", "err", err)
+	}
+	if n > 0 {
+		a.log.Info("removed workspaces of earlier runs", "count", n)
+	}
+	return nil
 }
 
 func (a *App) startConsumers(ctx context.Context) error {
@@ -213,9 +228,9 @@ func (a *App) startConsumers(ctx context.Context) error {
 		Dedupe: days(c.Storage.DedupeDays), Every: a.o.RetainEvery, Now: a.o.Now, Logger: a.log, Registerer: a.reg,
 	})
 	keep.Start()
-	a.cleanups.push("retention", keep.Stop)
+	a.cleanups.push("retention", within(partingTimeout, keep.Stop))
 	a.admit.Start()
-	a.cleanups.push("admission", a.admit.Stop)
+	a.cleanups.push("admission", within(partingTimeout, a.admit.Stop))
 	a.cleanups.push("doors", a.closeDoors)
 	return nil
 }
