@@ -67,7 +67,10 @@ func (a *Admitter) Admit(ctx context.Context, d task.Delivery, seq uint64) error
 		}
 		return nil
 	}
-	_, _, err := a.store.Get(ctx, d.InstallationID, d.Task.ID)
+	known, _, err := a.store.Get(ctx, d.InstallationID, d.Task.ID)
+	if err == nil && known.State == task.Queued && d.Task.Review != nil {
+		return a.finishReview(ctx, known)
+	}
 	if err == nil || errors.Is(err, kv.ErrNewer) || errors.Is(err, kv.ErrCorrupt) {
 		return nil // admitted before; an unreadable record is left alone
 	}
@@ -137,6 +140,21 @@ func (a *Admitter) review(ctx context.Context, r task.Record, d task.Delivery, s
 	if err := a.create(ctx, r); err != nil {
 		return err
 	}
+	return a.supersedePrev(ctx, r, p)
+}
+
+// finishReview repeats the last step for a review that has its record: a
+// crash, or a lost answer, may have come before it.
+func (a *Admitter) finishReview(ctx context.Context, r task.Record) error {
+	key, _ := r.Key()
+	p, _, err := a.store.Pointer(ctx, key)
+	if err != nil || p == nil || p.Task != r.ID {
+		return err
+	}
+	return a.supersedePrev(ctx, r, *p)
+}
+
+func (a *Admitter) supersedePrev(ctx context.Context, r task.Record, p task.Pointer) error {
 	if p.Prev == "" {
 		return nil
 	}

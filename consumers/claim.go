@@ -2,10 +2,8 @@ package consumers
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
-	rand2 "math/rand/v2"
+	"math/rand/v2"
 	"time"
 
 	"github.com/belay-run/belay/kv"
@@ -13,127 +11,16 @@ import (
 	"github.com/belay-run/belay/kv/view"
 )
 
-// maxProbe bounds the tokens that one idle probe acknowledges.
-const maxProbe = 5000
-
-// dispatch starts claimers while there is work and a free slot.
-func (w *Worker) dispatch(ctx context.Context) {
-	probe := time.NewTicker(w.o.ProbeEvery)
-	defer probe.Stop()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for ctx.Err() == nil {
-		w.checkRuns()
-		timer.Reset(w.spawn(ctx))
-		select {
-		case <-ctx.Done():
-		case <-w.o.View.Changed():
-		case <-w.free:
-		case <-timer.C:
-		case <-probe.C:
-			w.probe(ctx)
-		}
-	}
-}
-
-// spawn starts the claimers that rule 9 allows and returns when to look again
-// though nothing changes.
-func (w *Worker) spawn(ctx context.Context) time.Duration {
-	c := crowd{workers: w.workers()}
-	w.mu.Lock()
-	free := w.o.Concurrency - w.used
-	before, empty := w.claimers, w.emptyPull
-	w.mu.Unlock()
-	if free > 0 {
-		want := 0
-		fresh := false
-		now := w.o.Now()
-		for _, cands := range w.o.View.Eligible(free+before, free+before, w.busy()) {
-			want += len(cands)
-			for _, cand := range cands {
-				ripe := c.workers <= 1 || now.Sub(cand.Since) >= 2*w.sched.wait(c, cand.ID)
-				fresh = fresh || ripe || cand.Since.After(empty)
-			}
-		}
-		for n := min(free, want-before); fresh && n > 0; n-- {
-			w.startClaimer(ctx)
-		}
-	}
-	next := w.o.ProbeEvery
-	if c.workers > 1 {
-		next = grace // ripening is not announced by a change
-	}
-	if due := w.o.View.NextDue(); !due.IsZero() {
-		next = min(next, max(due.Sub(w.o.Now()), time.Millisecond))
-	}
-	return next
-}
-
-// workers is how many processes claim from the same queue.
-func (w *Worker) workers() int {
-	if w.o.Alone {
-		return 1
-	}
-	return w.o.View.LiveWorkers()
-}
-
-func (w *Worker) startClaimer(ctx context.Context) {
-	if w.reserve() {
-		w.pulling.Go(func() { w.claimOne(ctx) })
-	}
-}
-
-// reserve takes a slot for a claimer, false if none is free. The slot is held
-// through the claim and the run (DT-67).
-func (w *Worker) reserve() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.used >= w.o.Concurrency {
-		return false
-	}
-	w.used++
-	w.claimers++
-	return true
-}
-
-// giveUp returns the slot of a claimer that started nothing or of a run that
-// ended.
-func (w *Worker) giveUp() {
-	w.mu.Lock()
-	w.used--
-	w.mu.Unlock()
-	w.signal()
-}
-
-// probe is rule 18: with a free slot, one claim is tried though nothing is
-// known to be eligible, and again while tokens are acknowledged.
-func (w *Worker) probe(ctx context.Context) {
-	if !w.reserve() {
-		return
-	}
-	w.pulling.Go(func() {
-		for n := 0; w.claimOne(ctx) && n < maxProbe && ctx.Err() == nil; n++ {
-			if !w.reserve() {
-				return
-			}
-		}
-	})
-}
-
 // claimOne pulls a token, picks a task, claims it and settles the token. It
 // reports whether the token was acknowledged as of no use.
 func (w *Worker) claimOne(ctx context.Context) (stale bool) {
 	picked := false
 	tok, err := w.tokens.pull(ctx)
 	w.pulled(tok, err)
-	own, stale := w.inspect(ctx, tok)
-	var started *run
-	for started == nil && ctx.Err() == nil {
-		cand, ok := w.pick(tok != nil, own, &picked)
-		if !ok {
-			break
-		}
-		started = w.claim(ctx, cand)
+	own, unseen, stale := w.inspect(ctx, tok)
+	started := w.pickAndClaim(ctx, tok != nil, own, &picked)
+	if started == nil && unseen != nil && w.markClaiming(*unseen) {
+		started = w.claim(ctx, *unseen)
 	}
 	w.unpick(&picked)
 	if started == nil {
@@ -142,6 +29,34 @@ func (w *Worker) claimOne(ctx context.Context) (stale bool) {
 	}
 	tok.ack()
 	return stale
+}
+
+// maxPicks bounds the picks of one claimer, so that candidates that only a
+// stale view knows cannot hold its slot for ever.
+const maxPicks = 20
+
+func (w *Worker) pickAndClaim(ctx context.Context, token bool, own task.ID, picked *bool) *run {
+	for n := 0; n < maxPicks && ctx.Err() == nil; n++ {
+		cand, ok := w.pick(token, own, picked)
+		if !ok {
+			return nil
+		}
+		if r := w.claim(ctx, cand); r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+// markClaiming marks a task as being claimed here, false if it is already.
+func (w *Worker) markClaiming(c view.Candidate) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, held := w.running[c.ID]; held || w.claiming[c.ID] {
+		return false
+	}
+	w.claiming[c.ID] = true
+	return true
 }
 
 // settle gives back a token with which nothing was started (rule 14): its
@@ -154,7 +69,7 @@ func (w *Worker) settle(tok *token, own task.ID, stale bool) bool {
 		tok.ack()
 		return true
 	}
-	tok.nak(time.Second + time.Duration(rand2.Int64N(int64(time.Second))))
+	tok.nak(time.Second + time.Duration(rand.Int64N(int64(time.Second))))
 	return false
 }
 
@@ -189,29 +104,48 @@ func (w *Worker) pulled(tok *token, err error) {
 }
 
 // inspect is rule 11: a token that is of no use is acknowledged now, and
-// stays a token. It returns the token's task.
-func (w *Worker) inspect(ctx context.Context, tok *token) (own task.ID, stale bool) {
+// stays a token. It returns the token's task, and that also as a candidate
+// when the view does not come to know it (it is behind, or blind).
+func (w *Worker) inspect(ctx context.Context, tok *token) (own task.ID, unseen *view.Candidate, stale bool) {
 	if tok == nil {
-		return "", false
+		return "", nil, false
 	}
 	if tok.err != nil {
 		w.log.Error("message cannot be decoded and is acknowledged", "class", "poison", "seq", tok.seq, "err", tok.err)
 		w.met.poison.Inc()
 		w.audit("poison", "", "", tok.err.Error())
 		tok.ack()
-		return "", true
+		return "", nil, true
 	}
 	own = tok.delivery.Task.ID
 	s, known := w.o.View.Standing(own)
 	if !known {
-		s, known = w.look(ctx, tok)
+		if s, known = w.look(ctx, tok); known && s.State == task.Queued && !w.seenSoon(ctx, own) {
+			w.met.unseen.Inc()
+			unseen = &view.Candidate{ID: own, InstallationID: s.InstallationID, Seq: s.Seq, Since: w.o.Now()}
+		}
 	}
 	if known && (s.State != task.Queued || s.Seq != tok.seq) {
 		tok.ack()
 		w.met.stale.Inc()
-		return own, true
+		return own, nil, true
 	}
-	return own, false
+	if unseen != nil && w.o.View.Paused(unseen.InstallationID) {
+		unseen = nil
+	}
+	return own, unseen, false
+}
+
+// seenSoon gives the view the time that a write usually takes to reach it, so
+// that its order, pauses and waiting reviews count for every task it can show.
+func (w *Worker) seenSoon(ctx context.Context, id task.ID) bool {
+	for range 40 {
+		if _, known := w.o.View.Standing(id); known {
+			return true
+		}
+		w.settleView(ctx)
+	}
+	return false
 }
 
 // look asks the leader about a task that the view does not know, and admits
@@ -247,127 +181,3 @@ func (w *Worker) pick(token bool, own task.ID, picked *bool) (view.Candidate, bo
 	return cand, ok
 }
 
-// claim makes one task mine by CAS; nil if it is not to be had.
-func (w *Worker) claim(ctx context.Context, cand view.Candidate) *run {
-	defer func() {
-		w.mu.Lock()
-		delete(w.claiming, cand.ID)
-		w.mu.Unlock()
-	}()
-	w.o.Hooks.call(func(h *Hooks) func(task.ID) { return h.Picked }, cand.ID)
-	rec, rev, err := w.o.Store.Get(ctx, cand.InstallationID, cand.ID)
-	if err != nil {
-		w.claimFailed(ctx, cand, err)
-		return nil
-	}
-	if !rec.Due(w.o.Now()) {
-		w.met.lost.Inc()
-		w.settleView(ctx)
-		return nil
-	}
-	if w.overtaken(ctx, rec, rev) {
-		return nil
-	}
-	nonce := newNonce()
-	claimed, err := rec.Claim(w.o.Name, w.o.Boot, nonce, w.o.Now())
-	if err != nil {
-		return nil
-	}
-	r := &run{
-		id: rec.ID, inst: rec.InstallationID, record: claimed,
-		holder: task.Holder{N: claimed.Attempts, Boot: w.o.Boot, Nonce: nonce},
-	}
-	return w.take(ctx, r, rev)
-}
-
-// take writes the claim. The running table knows it before the record does,
-// so that a beat in between never takes my own claim for an orphan.
-func (w *Worker) take(ctx context.Context, r *run, rev uint64) *run {
-	w.mu.Lock()
-	w.running[r.id] = r
-	w.mu.Unlock()
-	w.o.Hooks.call(func(h *Hooks) func(task.ID) { return h.BeforeClaim }, r.id)
-	nrev, err := w.o.Store.Update(ctx, r.record, rev)
-	if errors.Is(err, kv.ErrUnknown) {
-		nrev, err = w.reread(r)
-	}
-	if err != nil {
-		w.mu.Lock()
-		delete(w.running, r.id)
-		w.mu.Unlock()
-		w.met.lost.Inc()
-		w.settleView(ctx)
-		return nil
-	}
-	r.rev = nrev
-	w.met.claims.Inc()
-	w.met.waited(r.record, w.o.Now())
-	w.working.Add(1)
-	go w.execute(r)
-	return r
-}
-
-// reread settles a claim whose answer was lost: mine only by its nonce.
-func (w *Worker) reread(r *run) (uint64, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	for {
-		rec, rev, err := w.o.Store.Get(ctx, r.inst, r.id)
-		if err == nil && rec.Holds(r.holder) {
-			return rev, nil
-		}
-		if err == nil {
-			return 0, kv.ErrConflict
-		}
-		if !errors.Is(err, kv.ErrUnknown) || ctx.Err() != nil {
-			// Whatever happened, rule 5 finds it: the table forgets the claim.
-			return 0, err
-		}
-	}
-}
-
-// overtaken is rule 13's check of the pointer: a review that lost its key
-// while it was queued is superseded, not run.
-func (w *Worker) overtaken(ctx context.Context, rec task.Record, rev uint64) bool {
-	k, ok := rec.Key()
-	if !ok || rec.Commander != "" {
-		return false
-	}
-	p, _, err := w.o.Store.Pointer(ctx, k)
-	if err != nil || p == nil || p.Task == rec.ID {
-		return false
-	}
-	s, err := rec.Supersede(task.Holder{}, p.Task, task.ReasonSuperseded, w.o.Now())
-	if err != nil {
-		return false
-	}
-	s.BeatenBy = &p.Order
-	if _, err := w.o.Store.Update(ctx, s, rev); err != nil {
-		w.settleView(ctx)
-	}
-	return true
-}
-
-// claimFailed handles a record that cannot be read for a claim.
-func (w *Worker) claimFailed(ctx context.Context, cand view.Candidate, err error) {
-	w.log.Warn("record cannot be read, not claimed", "class", "claim", "task_id", cand.ID, "err", err)
-	w.settleView(ctx)
-}
-
-// settleView gives the view a moment to catch up with what the leader said,
-// so that a stale candidate is not picked in a tight loop.
-func (w *Worker) settleView(ctx context.Context) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(5 * time.Millisecond):
-	}
-}
-
-func newNonce() string {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
-	return hex.EncodeToString(b[:])
-}
-
-// NewBoot makes the id of this life of the process.
-func NewBoot() task.BootID { return task.BootID(newNonce()) }

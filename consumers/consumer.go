@@ -40,8 +40,10 @@ type AdmitLoop struct {
 	last    atomic.Int64 // unix nanoseconds of the last sign of the pull
 	now     func() time.Time
 
-	stop context.CancelFunc
+	mu   sync.Mutex
+	stop context.CancelFunc // nil until Start
 	work context.CancelFunc
+	over bool
 	done chan struct{}
 }
 
@@ -58,8 +60,13 @@ func NewAdmitLoop(js jetstream.JetStream, a *Admitter, restore func(ctx context.
 	return l
 }
 
-// Start begins to pull; it does not block.
+// Start begins to pull; it does not block. A loop starts once.
 func (l *AdmitLoop) Start() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stop != nil || l.over {
+		return
+	}
 	pull, stop := context.WithCancel(context.Background())
 	work, cancel := context.WithCancel(context.Background())
 	l.stop, l.work = stop, cancel
@@ -79,9 +86,16 @@ func (l *AdmitLoop) Start() {
 }
 
 // Stop stops pulling, waits for what is being admitted until ctx ends, then
-// cancels it; nothing is lost either way.
+// cancels it; nothing is lost either way. It may be called again.
 func (l *AdmitLoop) Stop(ctx context.Context) error {
-	l.stop()
+	l.mu.Lock()
+	l.over = true
+	stop := l.stop
+	l.mu.Unlock()
+	if stop == nil {
+		return nil
+	}
+	stop()
 	defer l.work()
 	select {
 	case <-l.done:

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
@@ -80,6 +82,8 @@ type bench struct {
 	worker *Worker
 	runner *fakeRunner
 	opts   Options
+	nc     *nats.Conn
+	js     jetstream.JetStream
 
 	stopView func()
 }
@@ -88,17 +92,19 @@ type bench struct {
 func newBench(t *testing.T, env *natstest.Env, change ...func(*Options)) *bench {
 	t.Helper()
 	ctx := t.Context()
-	b := &bench{t: t, env: env, runner: &fakeRunner{}}
+	b := &bench{t: t, env: env, runner: &fakeRunner{}, nc: env.Connect()}
 	var err error
-	b.log, err = kv.OpenDeliveryLog(ctx, env.JS)
+	b.js, err = jetstream.New(b.nc)
 	require.NoError(t, err)
-	b.store, err = kv.OpenTaskStore(ctx, env.JS)
+	b.log, err = kv.OpenDeliveryLog(ctx, b.js)
 	require.NoError(t, err)
-	logger := slog.New(slog.DiscardHandler)
+	b.store, err = kv.OpenTaskStore(ctx, b.js)
+	require.NoError(t, err)
+	logger := debugLog
 	b.view = view.New(logger, time.Now)
 	vctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { defer close(done); b.view.Run(vctx, env.JS) }()
+	go func() { defer close(done); b.view.Run(vctx, b.js) }()
 	b.stopView = func() { cancel(); <-done }
 	t.Cleanup(b.stopView)
 	b.adm = NewAdmitter(AdmitterOptions{
@@ -108,13 +114,13 @@ func newBench(t *testing.T, env *natstest.Env, change ...func(*Options)) *bench 
 	restore := func(ctx context.Context, _, _ string) error {
 		set, err := natstest.Set()
 		if err == nil {
-			_, err = streams.Reconcile(ctx, env.JS, set, streams.Options{})
+			_, err = streams.Reconcile(ctx, b.js, set, streams.Options{})
 		}
 		return err
 	}
 	reg := prometheus.NewRegistry()
 	b.opts = Options{
-		Store: b.store, View: b.view, JS: env.JS, Runner: b.runner, Admitter: b.adm, Restore: restore,
+		Store: b.store, View: b.view, JS: b.js, Runner: b.runner, Admitter: b.adm, Restore: restore,
 		Familiar: func(id string) (executor.Familiar, bool) { return executor.Familiar{ID: id}, true },
 		Logger:   logger, Now: time.Now, Registerer: reg, Name: "test", Boot: NewBoot(), Alone: true,
 		Concurrency: 2, MaxRetries: 2, Timeout: time.Minute, DrainTimeout: 5 * time.Second,
@@ -125,7 +131,7 @@ func newBench(t *testing.T, env *natstest.Env, change ...func(*Options)) *bench 
 	}
 	b.worker, err = NewWorker(b.opts)
 	require.NoError(t, err)
-	b.admit = NewAdmitLoop(env.JS, b.adm, restore, reg)
+	b.admit = NewAdmitLoop(b.js, b.adm, restore, reg)
 	natstest.Eventually(t, "the view to catch up", b.view.Synced)
 	return b
 }
@@ -209,3 +215,5 @@ func review(n int, head, before string, at int) task.Delivery {
 	}
 	return d
 }
+
+var debugLog = slog.New(slog.DiscardHandler)

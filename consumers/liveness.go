@@ -15,23 +15,41 @@ import (
 // cancelled: earlier than any other process may take them.
 const lostAfter = 4
 
-// live beats until ctx ends and, at each beat, looks after what others and
-// I myself have left behind.
+// live beats until ctx ends. It does nothing that may wait for longer than a
+// beat: what dead processes left behind is the healer's.
 func (w *Worker) live(ctx context.Context) {
 	tick := time.NewTicker(w.o.BeatEvery)
 	defer tick.Stop()
+	lost := time.NewTimer(w.untilLost())
+	defer lost.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			w.canary()
+			w.beat(ctx)
+		case <-lost.C:
 		}
-		w.canary()
-		w.beat(ctx)
-		if w.silent() {
-			w.log.Error("no beat was acknowledged, cancelling my runs", "class", "beat", "since", w.Progress().LastBeat)
-			w.cancelAll(errLostBeat)
+		if !w.silent() {
+			lost.Reset(w.untilLost())
+			w.checkRuns()
+			w.callHealer()
 			continue
+		}
+		w.log.Error("no beat was acknowledged, cancelling my runs", "class", "beat", "since", w.Progress().LastBeat)
+		w.cancelAll(errLostBeat)
+	}
+}
+
+// heal looks after what others and I myself have left behind, whenever it is
+// called.
+func (w *Worker) heal(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.orphans:
 		}
 		if err := w.recover(ctx, false); err != nil {
 			w.log.Warn("orphans wait for the next beat", "class", "recover", "err", err)
@@ -39,10 +57,23 @@ func (w *Worker) live(ctx context.Context) {
 	}
 }
 
-// beat writes my sign of life. It is bounded by the time to the next one.
+func (w *Worker) callHealer() {
+	select {
+	case w.orphans <- struct{}{}:
+	default:
+	}
+}
+
+// beat writes my sign of life. It is bounded by the time to the next one and
+// by when my runs must be cancelled.
 func (w *Worker) beat(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, w.o.BeatEvery)
+	limit := w.o.BeatEvery
+	if left := w.untilLost(); left > 0 {
+		limit = min(limit, left)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	sent := w.o.Now() // others may have seen it long before its answer came
 	rev, err := w.o.Store.Beat(ctx, w.o.Boot, w.o.Name)
 	if err != nil {
 		w.met.beats.WithLabelValues("failed").Inc()
@@ -51,8 +82,14 @@ func (w *Worker) beat(ctx context.Context) {
 	}
 	w.met.beats.WithLabelValues("ok").Inc()
 	w.mu.Lock()
-	w.beatRev, w.beatAt = rev, w.o.Now()
+	mute := w.silentLocked()
+	if rev > w.beatRev {
+		w.beatRev, w.beatAt = rev, sent
+	}
 	w.mu.Unlock()
+	if mute {
+		w.signal() // claims begin again
+	}
 }
 
 // Beat writes a sign of life now; call it when the connection is back.
@@ -66,7 +103,18 @@ func (w *Worker) Beat() {
 func (w *Worker) silent() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	return w.silentLocked()
+}
+
+func (w *Worker) silentLocked() bool {
 	return w.o.Now().Sub(w.beatAt) >= lostAfter*w.o.BeatEvery
+}
+
+// untilLost is the time left until I am silent.
+func (w *Worker) untilLost() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return lostAfter*w.o.BeatEvery - w.o.Now().Sub(w.beatAt)
 }
 
 // canary re-opens the watch if my former beat has not come back through it.
@@ -117,27 +165,63 @@ func (w *Worker) giveBack(ctx context.Context, o view.Orphan) error {
 	return nil
 }
 
+const (
+	// never is when to look again if nothing is waited for.
+	never = time.Hour
+	// askEvery is how often the pointer is asked whether a queued review that
+	// waits for a running one is the newer of the two.
+	askEvery = 200 * time.Millisecond
+)
+
 // checkRuns cancels my runs that are mine no longer, by what the watch shows,
-// and, if so configured, running reviews that a newer one waits for.
-func (w *Worker) checkRuns() {
+// and, if so configured, running reviews that a newer one waits for. It
+// returns when to look again though nothing changes.
+func (w *Worker) checkRuns() time.Duration {
 	w.mu.Lock()
 	runs := make([]*run, 0, len(w.running))
 	for _, r := range w.running {
-		if r.cancel != nil {
+		if r.rev > 0 {
 			runs = append(runs, r)
 		}
 	}
 	w.mu.Unlock()
+	next := never
 	for _, r := range runs {
 		s, ok := w.o.View.Standing(r.id)
+		if ok {
+			r.shown.Store(true)
+		}
 		switch {
-		case !ok || s.Revision < r.rev:
+		case !ok && !r.shown.Load(): // claimed before the view came to know it
+		case !ok: // purged, or unreadable: nothing can be written to it any more
+			r.cancel(errTaken)
+		case s.Revision < r.rev:
 		case s.State != task.Running || s.Holder.N != r.holder.N || s.Holder.Nonce != r.holder.Nonce:
 			r.cancel(errTaken)
 		case s.Overtaken && w.o.OnSupersede == SupersedeCancel:
-			r.cancel(errOvertaken)
+			next = askEvery
+			if w.newerWaits(r) {
+				r.cancel(errOvertaken)
+			}
 		}
 	}
+	return next
+}
+
+// newerWaits reports whether the queued review behind a running one is newer:
+// commanded and retried ones wait too, but overtake nothing.
+func (w *Worker) newerWaits(r *run) bool {
+	w.mu.Lock()
+	soon := w.o.Now().Sub(r.asked) < askEvery
+	if !soon {
+		r.asked = w.o.Now()
+	}
+	w.mu.Unlock()
+	if soon {
+		return false
+	}
+	s, ok := w.o.View.Standing(w.winner(r.record))
+	return ok && s.State == task.Queued
 }
 
 func (w *Worker) audit(kind string, id task.ID, repo, detail string) {

@@ -17,6 +17,7 @@ type metrics struct {
 	poison      prometheus.Counter
 	interrupted prometheus.Counter
 	reopened    prometheus.Counter
+	unseen      prometheus.Counter
 	pulls       *prometheus.CounterVec
 	beats       *prometheus.CounterVec
 	attempts    *prometheus.CounterVec
@@ -39,6 +40,7 @@ func newMetrics(reg prometheus.Registerer, w *Worker) *metrics {
 		poison:      counter("tokens_poison_total", "Messages that cannot be decoded."),
 		interrupted: counter("attempts_interrupted_total", "Attempts of dead processes that this one closed."),
 		reopened:    counter("watch_reopened_total", "Times the watch was opened again because it lagged behind the own beat."),
+		unseen:      counter("tokens_unseen_total", "Tokens whose queued task the view did not show in time."),
 		discarded:   counter("results_discarded_total", "Results of attempts that no longer held their task."),
 		pulls:       vec("pulls_total", "Pulls from the consumer tasks by answer.", "answer"),
 		beats:       vec("beats_total", "Beats by outcome.", "outcome"),
@@ -55,7 +57,7 @@ func newMetrics(reg prometheus.Registerer, w *Worker) *metrics {
 	gauge := func(name, help string, f func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "belay_worker_" + name, Help: help}, f)
 	}
-	reg.MustRegister(m.claims, m.lost, m.stale, m.poison, m.interrupted, m.reopened, m.discarded, m.pulls, m.beats,
+	reg.MustRegister(m.claims, m.lost, m.stale, m.poison, m.interrupted, m.reopened, m.unseen, m.discarded, m.pulls, m.beats,
 		m.attempts, m.wait, m.duration,
 		gauge("running", "Attempts that run in this process.", func() float64 { return float64(w.Progress().Running) }),
 		gauge("slots", "Attempts that may run in this process at once.", func() float64 { return float64(w.o.Concurrency) }),

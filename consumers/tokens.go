@@ -71,6 +71,7 @@ func (t *tokens) pull(ctx context.Context) (*token, error) {
 	if err != nil {
 		return nil, err
 	}
+	asked := time.Now()
 	batch, err := c.FetchNoWait(1)
 	if err != nil {
 		t.forget()
@@ -92,6 +93,10 @@ func (t *tokens) pull(ctx context.Context) (*token, error) {
 	if err := batch.Error(); gone(err) {
 		t.forget()
 		return nil, fmt.Errorf("pull from %s: %w: %w", kv.ConsumerTasks, errConsumerGone, err)
+	}
+	// The client reports no answer at all like an empty one, a second later.
+	if time.Since(asked) >= time.Second {
+		return nil, fmt.Errorf("pull from %s: %w", kv.ConsumerTasks, nats.ErrTimeout)
 	}
 	return nil, nil
 }

@@ -93,7 +93,7 @@ func (w *Worker) end(ctx context.Context, r *run, f func(task.Record) (task.Reco
 		}
 		// A lost answer of our own write reads as ended by our nonce.
 		n, _, err = w.o.Store.Change(ctx, r.inst, r.id, f, func(t task.Record) bool { return endedBy(t, r.holder) })
-		if err == nil || errors.Is(err, task.ErrFence) || errors.Is(err, task.ErrState) || errors.Is(err, kv.ErrNotFound) {
+		if err == nil || refused(err) {
 			if err != nil && endedBy(n, r.holder) {
 				return n, nil
 			}
@@ -106,6 +106,17 @@ func (w *Worker) end(ctx context.Context, r *run, f func(task.Record) (task.Reco
 		}
 	}
 	return n, err
+}
+
+// refused reports that a result can never be written: the record is held by
+// another, ended, gone or not to be read.
+func refused(err error) bool {
+	for _, kind := range []error{task.ErrFence, task.ErrState, kv.ErrNotFound, kv.ErrNewer, kv.ErrCorrupt} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
 }
 
 // endedBy reports whether the holder's own attempt is closed with an outcome
