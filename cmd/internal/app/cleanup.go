@@ -5,7 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 )
+
+// partingTimeout bounds a step that waits for the store: what it has not
+// written by then comes again, or is counted as lost. A store that is gone
+// must not hold a stop up (J30).
+const partingTimeout = 3 * time.Second
 
 // cleanups are the named steps that undo a start, last in, first out.
 type cleanups struct {
@@ -19,6 +25,15 @@ type cleanup struct {
 
 func (c *cleanups) push(name string, f func(ctx context.Context) error) {
 	c.steps = append(c.steps, cleanup{name, f})
+}
+
+// within bounds a step.
+func within(d time.Duration, f func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, d)
+		defer cancel()
+		return f(ctx)
+	}
 }
 
 // run undoes everything, whatever fails, and says which step did.
