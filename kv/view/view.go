@@ -34,6 +34,7 @@ type View struct {
 	tombs       map[uuid.UUID]tomb
 	tombTTL     time.Duration
 	uninstalled map[string]uint32 // by generation
+	replies     *replies
 	self        task.BootID
 
 	rev       uint64    // the last one seen
@@ -67,6 +68,7 @@ func (v *View) reset() {
 	v.poison = map[string]uint32{}
 	v.tombs = map[uuid.UUID]tomb{}
 	v.uninstalled = map[string]uint32{}
+	v.replies = newReplies()
 }
 
 // Changed signals, at most once until it is received, that something changed.
@@ -98,6 +100,9 @@ func (v *View) apply(u update) {
 	switch kind {
 	case "task":
 		v.applyTask(rest, u)
+		v.applyIntents(rest, u)
+	case "outbox":
+		v.applyOutbox(rest, u)
 	case "worker":
 		v.applyWorker(task.BootID(rest), u)
 	case "control":

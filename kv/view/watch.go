@@ -140,6 +140,7 @@ func (v *View) forgetRevisions() {
 	for _, w := range v.workers {
 		w.rev = 0
 	}
+	v.replies.forgetRevisions()
 }
 
 // caughtUp ends a replay: what a full one did not show again is gone. Workers
@@ -157,6 +158,7 @@ func (v *View) caughtUp(full bool) {
 		maps.DeleteFunc(v.paused, old)
 		maps.DeleteFunc(v.uninstalled, old)
 		maps.DeleteFunc(v.tombs, func(_ uuid.UUID, t tomb) bool { return t.gen != v.gen })
+		v.replies.caughtUp(v.gen)
 		v.replaying = false
 	}
 	v.synced = true
