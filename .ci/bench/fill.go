@@ -106,7 +106,7 @@ func send(js jetstream.JetStream, subject, msgID string, v any) error {
 	if msgID != "" {
 		m.Header = nats.Header{jetstream.MsgIDHeader: {msgID}}
 	}
-	if _, err := js.PublishMsgAsync(m); err != nil {
+	if _, err := js.PublishMsgAsync(m, jetstream.WithStallWait(time.Minute)); err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
 	return nil

@@ -1,5 +1,0 @@
-package main
-
-import "context"
-
-func tasksCommand(context.Context, []string) error { return nil }
