@@ -78,7 +78,7 @@ func (c *cli) serve(cfg *config.Config, log *slog.Logger) error {
 		}
 	case <-signals:
 		cancel()
-		return <-started
+		return interrupted(a, cfg, <-started, signals)
 	}
 	c.greet(cfg, a, made)
 	var broken error
@@ -87,6 +87,18 @@ func (c *cli) serve(cfg *config.Config, log *slog.Logger) error {
 	case broken = <-a.Failed():
 	}
 	return errors.Join(broken, stop(a, cfg, signals))
+}
+
+// interrupted ends a start at which the signal came: what was asked for is
+// done, so it is no failure. The start may have been faster than the signal.
+func interrupted(a *app.App, cfg *config.Config, err error, signals <-chan os.Signal) error {
+	switch {
+	case err == nil:
+		return stop(a, cfg, signals)
+	case errors.Is(err, context.Canceled):
+		return nil
+	}
+	return err
 }
 
 // stop drains the app; a further signal makes it hurry.
@@ -122,7 +134,7 @@ func (c *cli) greet(cfg *config.Config, a *app.App, secretFile string) {
 		line("nats", "%s   (belay nats)", u)
 		line("data", "%s", cfg.Storage.Dir)
 	} else {
-		line("nats", "%s", cfg.NATS.URL)
+		line("nats", "%s", a.NATSServers())
 	}
 	line("try", "belay send issues.labeled")
 	fmt.Fprint(c.out, b.String())

@@ -85,14 +85,14 @@ func (a *App) awaitNATS(ctx context.Context) error {
 	for !a.nc.IsConnected() {
 		last := a.nc.LastError()
 		if refusedByNATS(last) || a.nc.IsClosed() {
-			return fmt.Errorf("connect to NATS at %s: %w; next: check the credentials in [nats]", a.natsNames(), last)
+			return fmt.Errorf("connect to NATS at %s: %w; next: check the credentials in [nats]", a.NATSServers(), last)
 		}
-		a.log.Warn("waiting for NATS", "class", "nats_start", "servers", a.natsNames(), "err", last)
+		a.log.Warn("waiting for NATS", "class", "nats_start", "servers", a.NATSServers(), "err", last)
 		select {
 		case <-status:
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("connect to NATS at %s: %w; next: start it, or change [nats] url", a.natsNames(), context.Cause(ctx))
+			return fmt.Errorf("connect to NATS at %s: %w; next: start it, or change [nats] url", a.NATSServers(), context.Cause(ctx))
 		}
 	}
 	return nil
@@ -108,8 +108,9 @@ func refusedByNATS(err error) bool {
 	return false
 }
 
-// natsNames are the servers for messages, without passwords.
-func (a *App) natsNames() string {
+// NATSServers names the external servers, without passwords; "" if NATS is
+// embedded.
+func (a *App) NATSServers() string {
 	names := a.o.Config.NATSURLs()
 	for i, name := range names {
 		names[i] = "a server whose address cannot be read"
