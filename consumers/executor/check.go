@@ -51,7 +51,7 @@ func (c *checker) commits(list *[]Commit) []Commit {
 	for i, m := range *list {
 		at := fmt.Sprintf("commits[%d]", i)
 		out[i] = Commit{SHA: c.some(at+".sha", m.SHA), Message: c.r.String(m.Message)}
-		if !shaForm.MatchString(m.SHA) {
+		if !validSHA(m.SHA) {
 			c.fault(at+".sha", "%q is no commit id", task.Cut(out[i].SHA, 64))
 		}
 	}

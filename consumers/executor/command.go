@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -117,8 +116,13 @@ func list(env map[string]string) []string {
 	return out
 }
 
-// sensitive names have values that no log may show.
-var sensitive = regexp.MustCompile(`(?i)(key|token|secret|passw|credential)`)
+// sensitive reports whether a variable's value is one that no log may show.
+func sensitive(name string) bool {
+	name = strings.ToLower(name)
+	return slices.ContainsFunc([]string{"key", "token", "secret", "passw", "credential"}, func(word string) bool {
+		return strings.Contains(name, word)
+	})
+}
 
 // minEnvSecret is the length from which such a value is redacted; a shorter
 // one is a word ("none", "file") rather than a secret.
@@ -127,7 +131,7 @@ const minEnvSecret = 8
 // learn tells the redactor the secrets of the configured environment.
 func learn(r *redact.Redactor, env map[string]string) {
 	for k, v := range env {
-		if sensitive.MatchString(k) && len(v) >= minEnvSecret {
+		if sensitive(k) && len(v) >= minEnvSecret {
 			r.Add(v)
 		}
 	}

@@ -53,6 +53,7 @@ func start(o order, out *os.File) (*process, error) {
 	}
 	_ = control.SetWriteDeadline(time.Now().Add(o.Delay + time.Second))
 	_, _ = control.Write(append(line, '\n')) // one that is gone shows at the status pipe
+	_ = control.SetWriteDeadline(time.Time{})
 	notices := make(chan notice)
 	done := make(chan struct{})
 	exited := make(chan struct{})

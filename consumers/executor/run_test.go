@@ -7,9 +7,11 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -184,6 +186,10 @@ func TestG41EnvironmentIsMinimal(t *testing.T) {
 		"BELAY_ATTEMPT=3", "BELAY_TOKEN_SOCKET=/run/token.sock", "COVEN_GIT_TOKEN=x", "BELAY_GIT_TOKEN=x", "13",
 	}, strings.Fields(r.Tail))
 
+	j = job("env")
+	j.Familiar.Env = map[string]string{"COVEN_GIT_TOKEN": "mine", "BELAY_GIT_TOKEN": "mine", "BELAY_X": "mine"}
+	require.NotContains(t, e.Run(t.Context(), j).Tail, "mine", "nor can belay's own variables be configured")
+
 	e = newExecutor(t, func(c *Config) { c.LookupEnv, c.PassEnv = lookup, []string{"PATH", "ALSO"} })
 	require.Contains(t, e.Run(t.Context(), job("env")).Tail, "ALSO=e\n", "control: what is listed passes")
 
@@ -280,24 +286,6 @@ func TestCancelBeforeTheStart(t *testing.T) {
 	}
 }
 
-// TestOneRunOfAnAttempt: the same attempt does not run twice at a time.
-func TestOneRunOfAnAttempt(t *testing.T) {
-	t.Parallel()
-	e, w := newExecutor(t), watch(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	first := make(chan Report, 1)
-	go func() { first <- e.Run(ctx, w.job("echo up >&9; sleep 600")) }()
-	w.line()
-	r := e.Run(t.Context(), job("exit 0"))
-	require.ErrorIs(t, r.Err, ErrBusy)
-	n, err := e.SweepWorkspaces(func(task.ID, int) bool { return false })
-	require.NoError(t, err)
-	require.Zero(t, n, "nor is its workspace swept")
-	cancel()
-	require.Equal(t, Canceled, (<-first).Class)
-	require.Equal(t, Done, e.Run(t.Context(), job(writes(good, 0))).Class, "once it is over it may")
-}
-
 func TestFamiliarsTimeoutGoesFirst(t *testing.T) {
 	t.Parallel()
 	j := Job{}
@@ -308,12 +296,37 @@ func TestFamiliarsTimeoutGoesFirst(t *testing.T) {
 	require.Equal(t, time.Second, j.timeout())
 }
 
+// BenchmarkRun is a whole run of the shortest command; BenchmarkExec is the
+// command alone. Their difference is what supervision and files cost.
 func BenchmarkRun(b *testing.B) {
 	e, err := New(Config{WorkspaceDir: filepath.Join(b.TempDir(), "w"), LogDir: filepath.Join(b.TempDir(), "l")})
 	require.NoError(b, err)
 	j := job("")
 	j.Familiar.Command = []string{"true"}
+	defer cpu(b)()
 	for b.Loop() {
 		e.Run(b.Context(), j)
 	}
+}
+
+func BenchmarkExec(b *testing.B) {
+	defer cpu(b)()
+	for b.Loop() {
+		_ = exec.Command("true").Run()
+	}
+}
+
+// cpu reports the processor time of belay and its children, which, unlike the
+// time on the wall, does not depend on what else the machine does.
+func cpu(b *testing.B) func() {
+	used := func() (sum time.Duration) {
+		for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
+			var ru syscall.Rusage
+			require.NoError(b, syscall.Getrusage(who, &ru))
+			sum += time.Duration(ru.Utime.Nano() + ru.Stime.Nano())
+		}
+		return sum
+	}
+	before := used()
+	return func() { b.ReportMetric(float64((used()-before).Microseconds())/float64(b.N)/1000, "cpu-ms/op") }
 }

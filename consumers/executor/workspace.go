@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 
 	"github.com/belay-run/belay/kv/task"
@@ -15,11 +14,10 @@ import (
 // ErrTaskID means that a task id cannot name a folder.
 var ErrTaskID = errors.New("not a task id")
 
-// taskID keeps ids inside their folder: no dot, no slash, not empty.
-var taskID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$`)
-
+// checkID keeps ids inside their folder: no dot, no slash, not empty.
 func checkID(id task.ID) error {
-	if !taskID.MatchString(string(id)) {
+	within := func(c byte) bool { return alphanumeric(c) || c == '-' || c == '_' }
+	if !made(string(id), 1, 128, within) || !alphanumeric(id[0]) {
 		return fmt.Errorf("%w: %q", ErrTaskID, string(id))
 	}
 	return nil

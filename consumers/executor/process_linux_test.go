@@ -1,5 +1,3 @@
-//go:build linux
-
 package executor
 
 import (
@@ -39,18 +37,18 @@ func TestQ24TimeoutEndsTheTree(t *testing.T) {
 			t.Parallel()
 			w := watch(t)
 			j := w.job("echo started; " + line)
-			j.Timeout = time.Second
 			e := newExecutor(t)
+			j.Timeout = soon(t, e)
 			began := time.Now()
 			r := e.Run(t.Context(), j)
 			took := time.Since(began)
-			w.requireGone(time.Second)
+			w.requireGone(5 * time.Second)
 			require.Equal(t, Retryable, r.Class, "%+v", r)
 			require.Equal(t, task.OutcomeTimeout, r.Outcome)
-			require.Contains(t, r.Detail, "timed out after 1s")
+			require.Contains(t, r.Detail, "timed out after ")
 			require.Contains(t, r.Tail, "started\n")
 			require.NoError(t, r.Cleanup)
-			require.Less(t, took, j.Timeout+e.cfg.KillGrace+2*time.Second)
+			require.Less(t, took, j.Timeout+e.cfg.KillGrace+e.cfg.WaitDelay)
 		})
 	}
 }
@@ -69,7 +67,7 @@ func TestQ24CancelEndsTheTree(t *testing.T) {
 				cancel(why)
 			}()
 			r := newExecutor(t).Run(ctx, w.job("echo started; echo started >&9; "+line))
-			w.requireGone(time.Second)
+			w.requireGone(5 * time.Second)
 			require.Equal(t, Canceled, r.Class, "%+v", r)
 			require.ErrorIs(t, r.Err, why)
 			require.Contains(t, r.Tail, "started\n")
@@ -81,19 +79,20 @@ func TestQ24CancelEndsTheTree(t *testing.T) {
 // TestQ24ExitEndsTheTree: a command that ends by itself leaves nobody either.
 func TestQ24ExitEndsTheTree(t *testing.T) {
 	t.Parallel()
+	const up = `until [ -e up ]; do sleep 0.01; done`
 	for name, line := range map[string]string{
 		"background":        `sleep 600 &`,
-		"own session":       `setsid sleep 600 &`,
+		"own session":       `setsid sh -c 'touch up; sleep 600' & ` + up,
 		"double fork":       `(sh -c 'sleep 600 &' &)`,
-		"deaf":              `sh -c 'trap "" TERM; sleep 600' &`,
-		"holds the output":  `setsid sh -c 'while :; do echo more; sleep 1; done' &`,
-		"double, a session": `(setsid sh -c 'setsid sleep 600 & setsid sleep 600' &)`,
+		"deaf":              `sh -c 'trap "" TERM; touch up; sleep 600' & ` + up,
+		"holds the output":  `setsid sh -c 'touch up; while :; do echo more; sleep 1; done' & ` + up,
+		"double, a session": `(setsid sh -c 'setsid sh -c "touch up; sleep 600" & setsid sleep 600' &); ` + up,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := watch(t)
 			r := newExecutor(t).Run(t.Context(), w.job(line+"\n"+writes(good, 0)))
-			w.requireGone(time.Second)
+			w.requireGone(5 * time.Second)
 			require.Equal(t, Done, r.Class, "%+v", r)
 			require.NoError(t, r.Cleanup)
 		})
@@ -133,7 +132,7 @@ func TestQ26GroupSignalSparesTheCommand(t *testing.T) {
 	}()
 	r := newExecutor(t).Run(t.Context(), w.job("echo $PPID >&9; sleep 1\n"+writes(good, 0)))
 	require.Equal(t, Done, r.Class, "%+v", r)
-	w.requireGone(time.Second)
+	w.requireGone(5 * time.Second)
 }
 
 // TestQ26GraceIsForTheWholeTree: after SIGTERM a child of the command may
@@ -153,7 +152,24 @@ func TestQ26GraceIsForTheWholeTree(t *testing.T) {
 	require.Equal(t, Canceled, r.Class)
 	require.Contains(t, r.Tail, "tidied")
 	require.Less(t, time.Since(began), deadline, "the grace ends with the last process")
-	w.requireGone(time.Second)
+	w.requireGone(5 * time.Second)
+}
+
+// TestStopReachesALongRun: the request to stop has no deadline of its own; a
+// run that outlives every other one still gets its SIGTERM and its grace.
+func TestStopReachesALongRun(t *testing.T) {
+	t.Parallel()
+	w := watch(t)
+	e := newExecutor(t, func(c *Config) { c.KillGrace, c.WaitDelay = deadline, 10*time.Millisecond })
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-w.lines
+		cancel()
+	}()
+	r := e.Run(ctx, w.job(`trap "echo tidied; exit 0" TERM; sleep 2; echo ready >&9; while :; do sleep 0.1; done`))
+	require.Equal(t, Canceled, r.Class)
+	require.Contains(t, r.Tail, "tidied")
+	w.requireGone(5 * time.Second)
 }
 
 // TestQ26ZombiesAreReaped: orphans that end while the command runs do not
@@ -165,7 +181,7 @@ grep -l "^PPid:[[:space:]]*$PPID\$" /proc/[0-9]*/status 2>/dev/null | wc -l >&9`
 	w := watch(t)
 	newExecutor(t).Run(t.Context(), w.job(script))
 	require.Equal(t, "1", w.line(), "the supervisor's only child is the command")
-	w.requireGone(time.Second)
+	w.requireGone(5 * time.Second)
 }
 
 // TestSupervisorGone: the supervisor is killed or does not answer; the run is
@@ -190,7 +206,7 @@ func TestSupervisorGone(t *testing.T) {
 				}
 			}()
 			r := e.Run(ctx, w.job(line))
-			w.requireGone(time.Second)
+			w.requireGone(5 * time.Second)
 			if sig == syscall.SIGKILL {
 				require.Equal(t, Retryable, r.Class)
 				require.Equal(t, task.OutcomeInfra, r.Outcome)
@@ -201,4 +217,22 @@ func TestSupervisorGone(t *testing.T) {
 			require.NoError(t, r.Cleanup)
 		})
 	}
+}
+
+// TestOneRunOfAnAttempt: the same attempt does not run twice at a time.
+func TestOneRunOfAnAttempt(t *testing.T) {
+	t.Parallel()
+	e, w := newExecutor(t), watch(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	first := make(chan Report, 1)
+	go func() { first <- e.Run(ctx, w.job("echo up >&9; sleep 600")) }()
+	w.line()
+	r := e.Run(t.Context(), job("exit 0"))
+	require.ErrorIs(t, r.Err, ErrBusy)
+	n, err := e.SweepWorkspaces(func(task.ID, int) bool { return false })
+	require.NoError(t, err)
+	require.Zero(t, n, "nor is its workspace swept")
+	cancel()
+	require.Equal(t, Canceled, (<-first).Class)
+	require.Equal(t, Done, e.Run(t.Context(), job(writes(good, 0))).Class, "once it is over it may")
 }
