@@ -26,6 +26,7 @@ type accepted struct {
 	Rate     float64 `json:"requests_per_second"`
 	quantiles
 	usage
+	All  int    `json:"requests_with_warm_up"` // what the CPU was used for
 	Load string `json:"load_average"`
 }
 
@@ -85,7 +86,7 @@ func measureAccept(ctx context.Context, o *options, plan acceptPlan, variant str
 	if err != nil {
 		return m, err
 	}
-	m.Requests, m.Seconds, m.quantiles = got.Requests, got.Seconds, got.quantiles
+	m.Requests, m.All, m.Seconds, m.quantiles = got.Requests, got.All, got.Seconds, got.quantiles
 	m.Rate = float64(got.Requests) / got.Seconds
 	return m, nil
 }
@@ -133,7 +134,7 @@ func reportAccept(all []accepted, clients []int) {
 		return pick(all, func(m accepted) bool { return m.Variant == variant && m.Clients == n }, number)
 	}
 	rate := func(m accepted) float64 { return m.Rate }
-	rows := [][]string{{"clients", "variant", "requests/s", "p50 ms", "p95 ms", "p99 ms", "peak RSS MiB", "belay's rate / this"}}
+	rows := [][]string{{"clients", "variant", "requests/s", "p50 ms", "p95 ms", "p99 ms", "CPU µs a request", "peak RSS MiB", "belay's rate / this"}}
 	for _, n := range clients {
 		for _, v := range []string{variantBelay, variantNothing, variantPublish, variantSQLite} {
 			if len(of(v, n, rate)) == 0 {
@@ -144,6 +145,7 @@ func reportAccept(all []accepted, clients []int) {
 				of(v, n, func(m accepted) float64 { return m.P50 }).String(),
 				of(v, n, func(m accepted) float64 { return m.P95 }).String(),
 				of(v, n, func(m accepted) float64 { return m.P99 }).String(),
+				of(v, n, func(m accepted) float64 { return m.CPU * 1e6 / float64(max(1, m.All)) }).String(),
 				of(v, n, func(m accepted) float64 { return float64(m.PeakRSS) / (1 << 20) }).String(),
 				of(variantBelay, n, rate).over(of(v, n, rate)).String(),
 			})

@@ -10,6 +10,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -32,6 +33,7 @@ type loadJob struct {
 // loaded is what the load saw within the span.
 type loaded struct {
 	Requests int     `json:"requests"`
+	All      int     `json:"all"` // with those outside of the span
 	Seconds  float64 `json:"seconds"`
 	quantiles
 }
@@ -63,6 +65,7 @@ func (j loadJob) drive(ctx context.Context, open func(context.Context) (step fun
 	errs := make([]error, j.Clients)
 	ready, start := make(chan error, j.Clients), make(chan struct{})
 	var from, to time.Time
+	var steps atomic.Int64
 	for i := range j.Clients {
 		wg.Go(func() {
 			step, done, err := open(ctx)
@@ -75,6 +78,7 @@ func (j loadJob) drive(ctx context.Context, open func(context.Context) (step fun
 			for now := time.Now(); now.Before(to) && errs[i] == nil && ctx.Err() == nil; {
 				errs[i] = step()
 				end := time.Now()
+				steps.Add(1)
 				if end.After(from) && end.Before(to) {
 					took[i] = append(took[i], end.Sub(now))
 				}
@@ -94,7 +98,7 @@ func (j loadJob) drive(ctx context.Context, open func(context.Context) (step fun
 	for _, t := range took {
 		all = append(all, t...)
 	}
-	return loaded{Requests: len(all), Seconds: j.Span.Seconds(), quantiles: quantilesOf(all)}, errors.Join(append(errs, failed)...)
+	return loaded{Requests: len(all), All: int(steps.Load()), Seconds: j.Span.Seconds(), quantiles: quantilesOf(all)}, errors.Join(append(errs, failed)...)
 }
 
 // client is one keep-alive connection. net/http's would take more of the

@@ -47,11 +47,12 @@ func serverChild(ctx context.Context, args []string) error {
 	}
 	stop, err := profiled(job.Profile)
 	if err == nil {
+		before := ownUsage()
 		err = say(listening{addr})
 		untilTold()
-		err = errors.Join(err, stop())
+		err = errors.Join(err, stop(), say(ownUsage().since(before)))
 	}
-	return errors.Join(err, srv.Close(), closeLog(), say(ownUsage()))
+	return errors.Join(err, srv.Close(), closeLog())
 }
 
 // serveHandler listens on a free port of loopback.
@@ -180,16 +181,18 @@ func publishChild(ctx context.Context, args []string) error {
 	if err != nil {
 		return errors.Join(err, st.close())
 	}
+	before := ownUsage()
 	got, err := job.drive(ctx, func(context.Context) (func() error, func(), error) {
 		return publisher(st.js, &d, bytes.Clone(data)), func() {}, nil
 	})
+	used := ownUsage().since(before)
 	if err = errors.Join(err, stop(), st.close()); err != nil {
 		return err
 	}
 	if err := say(got); err != nil {
 		return err
 	}
-	return say(ownUsage())
+	return say(used)
 }
 
 // publisher returns a step that publishes data as if it were another delivery.

@@ -110,6 +110,11 @@ func ownUsage() usage {
 	}
 }
 
+// since is the use after before; the peak stays what it is.
+func (u usage) since(before usage) usage {
+	return usage{PeakRSS: u.PeakRSS, CPU: u.CPU - before.CPU}
+}
+
 // statusKB is a field of /proc/<pid>/status in KiB, 0 if there is none.
 func statusKB(pid int, field string) int64 {
 	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))

@@ -22,7 +22,7 @@ func commands() map[string]command {
 		"latency": latencyCommand, "memory": memoryCommand, "all": allCommand,
 		// The processes that the above start, told what to do on the command line.
 		childServer: serverChild, childLoad: loadChild, childPublish: publishChild,
-		childLife: lifeChild, childBelay: belayChild, childMemory: memoryChild, childFill: fillChild,
+		childLife: lifeChild, childBelay: belayChild, childMemory: memoryChild, childFill: fillChild, childOpen: openChild,
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -16,7 +17,9 @@ type started struct {
 	After string  `json:"after"`
 	Round int     `json:"round"`
 	Ready float64 `json:"ready_ms"`
+	CPU   float64 `json:"cpu_ms"` // used until then
 	RSS   float64 `json:"rss_mib"`
+	Load  string  `json:"load_average"`
 }
 
 // startCommand measures starts on an empty and on a full store, after a clean
@@ -53,6 +56,9 @@ func startCommand(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := explainStart(ctx, o, full.Dir); err != nil {
+		return err
+	}
 	reportStarts(all)
 	return o.writeJSON("start", all)
 }
@@ -82,7 +88,7 @@ func measureStarts(ctx context.Context, o *options, bin, full string) ([]started
 				return nil, fmt.Errorf("%s after %s: %w", c.store, c.after, err)
 			}
 			m.Store, m.After, m.Round = c.store, c.after, round
-			fmt.Printf("  round %d  %-5s after %-10s  ready in %.0f ms, %.0f MiB resident\n", round+1, m.Store, m.After, m.Ready, m.RSS)
+			fmt.Printf("  round %d  %-5s after %-10s  ready in %.0f ms (%.0f ms of processor time), %.0f MiB resident, load %s\n", round+1, m.Store, m.After, m.Ready, m.CPU, m.RSS, m.Load)
 			all = append(all, m)
 		}
 		done()
@@ -95,7 +101,11 @@ func startOnce(ctx context.Context, bin, dir string, crash bool) (started, error
 	if err != nil {
 		return started{}, err
 	}
-	m := started{Ready: float64(s.ready.Microseconds()) / 1000, RSS: s.rss()}
+	used, err := s.cpu()
+	if err != nil {
+		return started{}, errors.Join(err, s.kill())
+	}
+	m := started{Ready: float64(s.ready.Microseconds()) / 1000, CPU: used.Seconds() * 1000, RSS: s.rss(), Load: loadAverage()}
 	if crash {
 		// A beat and a probe have to have been written: a crash right after
 		// the start would find the store as a clean stop left it.
