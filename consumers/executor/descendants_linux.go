@@ -45,9 +45,10 @@ func signalDescendants(sig syscall.Signal) {
 }
 
 // killDescendants kills and reaps until none is left or, unless it is zero,
-// the deadline has come; it returns how many are left.
+// a whole pass after the deadline has found some; it returns how many.
 func killDescendants(deadline time.Time) int {
 	for {
+		late := !deadline.IsZero() && time.Now().After(deadline)
 		for {
 			pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
 			if errors.Is(err, unix.ECHILD) {
@@ -57,11 +58,14 @@ func killDescendants(deadline time.Time) int {
 				break
 			}
 		}
-		if !deadline.IsZero() && time.Now().After(deadline) {
-			return descendants()
-		}
 		signalDescendants(syscall.SIGKILL)
 		time.Sleep(killPause)
+		if !late {
+			continue
+		}
+		if left := descendants(); left > 0 {
+			return left
+		}
 	}
 }
 
@@ -98,10 +102,11 @@ func parentOf(pid int) (parent int, zombie, ok bool) {
 }
 
 // killMarked kills every process whose environment has the entry mark, until
-// none is left or the deadline has come. It is the last resort for a run
-// whose supervisor was killed.
+// a pass finds none or, begun after the deadline, some: those are left. It is
+// the last resort for a run whose supervisor was killed.
 func killMarked(mark string, deadline time.Time) (left int) {
 	for {
+		late := time.Now().After(deadline)
 		left = 0
 		for _, pid := range allPIDs() {
 			if hasEnv(pid, mark) {
@@ -109,7 +114,7 @@ func killMarked(mark string, deadline time.Time) (left int) {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 			}
 		}
-		if left == 0 || time.Now().After(deadline) {
+		if left == 0 || late {
 			return left
 		}
 		time.Sleep(killPause)
