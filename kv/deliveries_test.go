@@ -94,9 +94,11 @@ func TestDeliveriesCursorGarbage(t *testing.T) {
 		_, err := l.Page(t.Context(), kv.DeliveryQuery{Limit: 1, Cursor: bad})
 		require.ErrorIs(t, err, kv.ErrCursor, bad)
 	}
-	for _, far := range []string{enc("0"), enc(fmt.Sprint(uint64(math.MaxUint64)))} {
-		_, err := l.Page(t.Context(), kv.DeliveryQuery{Limit: 1, Cursor: far})
+	for far, n := range map[string]int{enc("0"): 0, enc(fmt.Sprint(uint64(math.MaxUint64))): 1} {
+		p, err := l.Page(t.Context(), kv.DeliveryQuery{Limit: 1, Cursor: far})
 		require.NoError(t, err, "past either end is no error")
+		require.Len(t, p.Deliveries, n)
+		require.Empty(t, p.Next)
 	}
 }
 
