@@ -160,13 +160,13 @@ func TestQ26GraceIsForTheWholeTree(t *testing.T) {
 func TestStopReachesALongRun(t *testing.T) {
 	t.Parallel()
 	w := watch(t)
-	e := newExecutor(t, func(c *Config) { c.KillGrace, c.WaitDelay = deadline, 10*time.Millisecond })
+	e := newExecutor(t, func(c *Config) { c.KillGrace, c.WaitDelay = deadline, 1500*time.Millisecond })
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		<-w.lines
 		cancel()
 	}()
-	r := e.Run(ctx, w.job(`trap "echo tidied; exit 0" TERM; sleep 2; echo ready >&9; while :; do sleep 0.1; done`))
+	r := e.Run(ctx, w.job(`trap "echo tidied; exit 0" TERM; sleep 3; echo ready >&9; while :; do sleep 0.1; done`))
 	require.Equal(t, Canceled, r.Class)
 	require.Contains(t, r.Tail, "tidied")
 	w.requireGone(5 * time.Second)
