@@ -1,0 +1,231 @@
+package githubapp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"strconv"
+
+	"github.com/belay-run/belay/kv/task"
+)
+
+// SurfacesOptions are what Surfaces are made of; Client is needed.
+type SurfacesOptions struct {
+	Client *Client
+	// Name is a familiar's display name; nil shows its id.
+	Name func(familiar string) string
+	// DetailsURL is where a task is shown outside of GitHub; nil is nowhere.
+	DetailsURL func(task.ID) string
+	// Holds reports whether the task still holds its supersede key: only
+	// then it may edit the comment. It is asked right before; nil is always.
+	Holds func(ctx context.Context, t task.Record) (bool, error)
+	// Pin keeps the head in the task's record before a check run is made for
+	// it, so that a later attempt looks for the check run there; nil does not.
+	Pin func(ctx context.Context, t task.Record, head string) error
+}
+
+// Surfaces show on GitHub what becomes of tasks.
+type Surfaces struct{ o SurfacesOptions }
+
+// NewSurfaces makes Surfaces.
+func NewSurfaces(o SurfacesOptions) (*Surfaces, error) {
+	if o.Client == nil {
+		return nil, errors.New("make surfaces: there is no client")
+	}
+	if o.Name == nil {
+		o.Name = func(familiar string) string { return familiar }
+	}
+	if o.DetailsURL == nil {
+		o.DetailsURL = func(task.ID) string { return "" }
+	}
+	if o.Holds == nil {
+		o.Holds = func(context.Context, task.Record) (bool, error) { return true, nil }
+	}
+	if o.Pin == nil {
+		o.Pin = func(context.Context, task.Record, string) error { return nil }
+	}
+	return &Surfaces{o}, nil
+}
+
+// StaleError means that the head which a review is about is no longer the
+// pull request's: there is nothing to run.
+type StaleError struct {
+	Head string // the task's
+	Live string // the pull request's now
+}
+
+// Error names both.
+func (e *StaleError) Error() string {
+	return fmt.Sprintf("the head moved from %.12s to %.12s", e.Head, e.Live)
+}
+
+// CheckName is the name of a familiar's check runs.
+func CheckName(familiar string) string { return "belay/" + familiar }
+
+// hasCheck reports whether a task of the kind runs something that can be checked.
+func hasCheck(k task.Kind) bool {
+	return k.Name != task.CommandReply && k.Name != task.CancelReviews
+}
+
+func (s *Surfaces) card(t *task.Record, phase Phase) Card {
+	return Card{Familiar: s.o.Name(t.FamiliarID), Task: t.ID, Title: t.Title, Head: t.HeadSHA, Phase: phase, CheckURL: t.CheckRunURL}
+}
+
+func threadOf(repo Repo, t *task.Record) Thread {
+	return Thread{Repo: repo, Number: t.Number, Familiar: t.FamiliarID}
+}
+
+// Begin opens the surfaces of a task whose commander may command: its check
+// run, in progress, and its comment. A review of a head that has moved is
+// StaleError; what an earlier attempt opened for it is closed as stale.
+func (s *Surfaces) Begin(ctx context.Context, t task.Record) (*Session, error) {
+	repo, err := RepoOf(&t)
+	if err != nil {
+		return nil, err
+	}
+	head, err := s.head(ctx, repo, &t)
+	var moved *StaleError
+	if errors.As(err, &moved) {
+		return nil, errors.Join(err, s.close(ctx, repo, t, Stale, moved.Error()))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find the head of task %s: %w", t.ID, err)
+	}
+	if t.HeadSHA == "" {
+		if err := s.o.Pin(ctx, t, head); err != nil {
+			return nil, fmt.Errorf("keep the head of task %s: %w", t.ID, err)
+		}
+		t.HeadSHA = head
+	}
+	n := &Session{s: s, Task: t, Repo: repo, Head: head}
+	if hasCheck(t.Kind) {
+		if err := n.openCheck(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := n.say(ctx, s.card(&n.Task, Working)); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// head is the commit that a task is about: the one in its record, else the
+// live one. A review whose two differ is stale.
+func (s *Surfaces) head(ctx context.Context, repo Repo, t *task.Record) (string, error) {
+	switch t.Kind.Name {
+	case task.ReviewPullRequest, task.AddressReviewComment:
+		pull, err := s.o.Client.Head(ctx, repo, t.Kind.PRNumber)
+		if err != nil {
+			return "", err
+		}
+		if t.HeadSHA == "" {
+			return pull.HeadSHA, nil
+		}
+		if t.Kind.Name == task.ReviewPullRequest && t.HeadSHA != pull.HeadSHA {
+			return "", &StaleError{Head: t.HeadSHA, Live: pull.HeadSHA}
+		}
+		return t.HeadSHA, nil
+	case task.Custom:
+		for _, sha := range []string{t.HeadSHA, t.Kind.Custom.SHA, t.Kind.Custom.After} {
+			if sha != "" {
+				return sha, nil
+			}
+		}
+	}
+	if t.HeadSHA != "" {
+		return t.HeadSHA, nil
+	}
+	return s.o.Client.BranchHead(ctx, repo, t.DefaultBranch)
+}
+
+// findCheck is the task's check run, nil if it has none yet: the one in its
+// record, else the one that its id finds at its head.
+func (s *Surfaces) findCheck(ctx context.Context, repo Repo, t *task.Record) (*CheckRun, error) {
+	if run, err := s.knownCheck(ctx, repo, t); run != nil || err != nil {
+		return run, err
+	}
+	if t.HeadSHA == "" {
+		return nil, nil
+	}
+	run, err := s.o.Client.FindCheckRun(ctx, repo, t.HeadSHA, string(t.ID))
+	if noCommit(err) {
+		return nil, nil
+	}
+	return run, err
+}
+
+// knownCheck is the check run whose address the task's record has.
+func (s *Surfaces) knownCheck(ctx context.Context, repo Repo, t *task.Record) (*CheckRun, error) {
+	id, err := strconv.ParseInt(path.Base(t.CheckRunURL), 10, 64)
+	if err != nil {
+		return nil, nil
+	}
+	run, err := s.o.Client.CheckRun(ctx, repo, id)
+	if errors.Is(err, ErrNotFound) || err == nil && run.ExternalID != string(t.ID) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &run, nil
+}
+
+// noCommit reports that GitHub does not know the commit: no check run is there.
+func noCommit(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Kind == ErrTransient && e.Status == http.StatusUnprocessableEntity
+}
+
+// Close shows that a task was ended by others: by recovery, a person or a
+// newer task. It closes what is open and opens nothing; it may be repeated.
+func (s *Surfaces) Close(ctx context.Context, t task.Record, why string) error {
+	phase, ok := map[task.State]Phase{task.Failed: Failed, task.Superseded: Superseded, task.Cancelled: Cancelled}[t.State]
+	if !ok {
+		return fmt.Errorf("close the surfaces of task %s: it is %s", t.ID, t.State)
+	}
+	repo, err := RepoOf(&t)
+	if err != nil {
+		return err
+	}
+	return s.close(ctx, repo, t, phase, why)
+}
+
+func (s *Surfaces) close(ctx context.Context, repo Repo, t task.Record, phase Phase, why string) error {
+	card := s.card(&t, phase)
+	card.Why = why
+	var failed error
+	if hasCheck(t.Kind) {
+		run, err := s.findCheck(ctx, repo, &t)
+		if run != nil {
+			card.CheckURL = run.URL
+			_, err = s.o.Client.UpdateCheckRun(ctx, repo, *run, CheckName(t.FamiliarID), card.Check())
+		}
+		failed = err
+	}
+	if t.Number == 0 {
+		return failed
+	}
+	_, err := s.o.Client.putComment(ctx, threadOf(repo, &t), func(old string) string {
+		if isOf(old, t.ID) {
+			return card.Comment()
+		}
+		return old // another task's by now
+	}, false)
+	return errors.Join(failed, err)
+}
+
+// Reply answers a command below what the comment says: command_reply, the
+// count of cancel_reviews, or that a commander was declined. text is belay's
+// own Markdown.
+func (s *Surfaces) Reply(ctx context.Context, t task.Record, text string) (Comment, error) {
+	repo, err := RepoOf(&t)
+	if err != nil {
+		return Comment{}, err
+	}
+	if t.Number == 0 {
+		return Comment{}, fmt.Errorf("reply to task %s: it has no issue or pull request", t.ID)
+	}
+	return s.o.Client.putComment(ctx, threadOf(repo, &t), func(old string) string { return withReply(old, text) }, true)
+}
