@@ -12,7 +12,7 @@ func (c *cli) benchCommand() *cobra.Command {
 }
 
 func (c *cli) soakCommand() *cobra.Command {
-	o := soakOptions{duration: time.Minute, rate: 40, clients: 8, concurrency: 8}
+	o := soakOptions{duration: time.Minute, rate: 25, clients: 8, concurrency: 8}
 	cmd := &cobra.Command{
 		Use:   "soak",
 		Short: "Kill the server again and again under load, then audit that nothing was lost or done twice",
