@@ -69,6 +69,28 @@ func TestSIGTERMWhileStartingIsNoFailure(t *testing.T) {
 	require.NotContains(t, p.out.String(), "a-password")
 }
 
+// One belay's NATS may be that of another: the two then share all work, and
+// nobody prints the password.
+func TestServeOnTheNATSOfAnother(t *testing.T) {
+	t.Parallel()
+	first := newHost(t, "", "")
+	p := first.serve()
+	password, err := os.ReadFile(filepath.Join(first.dir, "data", "nats.password"))
+	require.NoError(t, err)
+	second := newHost(t, "", "")
+	second.external("nats://belay:" + string(password) + "@" + first.nats)
+	q := second.serve()
+	id := second.send()
+	second.await(id, "done")
+	require.Equal(t, id, first.await(id, "done").ID)
+	require.Contains(t, q.out.String(), first.nats)
+	for _, said := range []string{p.out.String(), q.out.String(), second.ok("config", "print"), second.try("doctor").out} {
+		require.NotContains(t, said, string(password))
+	}
+	q.stop()
+	p.stop()
+}
+
 // DT-2: what was accepted is there after kill -9, whenever it comes.
 func TestDT2KillLosesNothing(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -47,9 +48,11 @@ func TestDoorsWaitForRequestsThatAreBeingAnswered(t *testing.T) {
 	door := a.gate(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(inside); <-leave }))
 	go door.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/x", nil))
 	<-inside
-	hurry, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.ErrorContains(t, a.closeDoors(hurry), "wait for requests")
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	err = a.closeDoors(short)
+	require.ErrorContains(t, err, "wait for requests")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
 	close(leave)
 	require.NoError(t, a.closeDoors(t.Context()))
 }
