@@ -119,7 +119,7 @@ func (c *Client) judge(q request, resp *http.Response, err error, sent bool) err
 		}
 	}
 	if resp != nil {
-		if limit := c.limits.passed(inst, resp.Header); limit != nil {
+		if limit := c.limits.passed(inst, resp.Header, err == nil && q.effect != read && q.role != ""); limit != nil {
 			c.log.Warn("github allows an installation no more requests", "installation", inst, "until", limit.Until)
 		}
 	}

@@ -45,8 +45,8 @@
 //
 // A limit parks its installation in this process: calls for it fail at once
 // with ErrRateLimited until the time that GitHub named. A secondary limit
-// without a time parks for 60 s, doubled each time up to an hour. A success
-// with nothing remaining parks too. Others go on; nothing sleeps on a limit,
+// without a time parks for 60 s, doubled each time up to an hour, until a
+// write succeeds. A success with nothing remaining parks too. Others go on; nothing sleeps on a limit,
 // so a parked task costs no slot. Writes of one installation are made one
 // after the other, a second apart.
 //

@@ -167,8 +167,10 @@ func TestDT3TwoProcessesMakeOneOfEach(t *testing.T) {
 func TestTwoProcessesThatBothCreatedTheCommentKeepTheOlder(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
-	looked := make(chan struct{})
-	k.Fail(githubtest.Fault{Op: githubtest.OpListComments, Kind: githubtest.Hold, Until: looked, Times: 2})
+	held, looked := make(chan struct{}, 2), make(chan struct{})
+	k.Fail(githubtest.Fault{
+		Op: githubtest.OpListComments, Kind: githubtest.Hold, Times: 2, Until: looked, Held: func() { held <- struct{}{} },
+	})
 	other := k.another(t, Options{})
 	var all sync.WaitGroup
 	for _, c := range []*Client{k.client, other} {
@@ -178,7 +180,8 @@ func TestTwoProcessesThatBothCreatedTheCommentKeepTheOlder(t *testing.T) {
 			}
 		})
 	}
-	require.Eventually(t, func() bool { return k.Requests(githubtest.OpListComments) == 2 }, 10*time.Second, time.Millisecond)
+	<-held
+	<-held
 	close(looked)
 	all.Wait()
 	require.Equal(t, 2, k.Count(githubtest.OpCreateComment))

@@ -53,11 +53,16 @@ func (l *limits) check(installation int64) error {
 }
 
 // park parks an installation. Concurrent calls that run into one limit count
-// as one strike.
+// as one strike. A row of strikes is also over after an hour without any.
 func (l *limits) park(installation int64, e *RateLimitError) *RateLimitError {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
+	for k, p := range l.parks {
+		if now.Sub(p.until) > longestPark {
+			delete(l.parks, k)
+		}
+	}
 	p := l.parks[installation]
 	if p == nil {
 		p = &park{}
@@ -77,9 +82,10 @@ func (l *limits) park(installation int64, e *RateLimitError) *RateLimitError {
 	return e
 }
 
-// passed takes note of an answer that was no limit: strikes are over, unless
-// the answer was the last one allowed.
-func (l *limits) passed(installation int64, h http.Header) *RateLimitError {
+// passed takes note of an answer that was no limit. One to a write ends the
+// row of strikes: reads may pass while writes are limited. It may have been
+// the last answer of the hour.
+func (l *limits) passed(installation int64, h http.Header, wrote bool) *RateLimitError {
 	l.observe(installation, h)
 	now := l.now()
 	if h.Get(github_secondary_ratelimit.HeaderXRateLimitRemaining) == "0" {
@@ -89,7 +95,7 @@ func (l *limits) passed(installation int64, h http.Header) *RateLimitError {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p := l.parks[installation]; p != nil && !now.Before(p.until) {
+	if p := l.parks[installation]; wrote && p != nil && !now.Before(p.until) {
 		delete(l.parks, installation)
 	}
 	return nil

@@ -18,6 +18,7 @@ type Thread struct {
 	Familiar string
 }
 
+// String names the thread within this process.
 func (t Thread) String() string { return fmt.Sprintf("%d/%d/%s", t.Repo.ID, t.Number, t.Familiar) }
 
 // marker is the first line of a thread's comment. Its HMAC covers the thread,

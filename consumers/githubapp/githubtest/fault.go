@@ -54,7 +54,9 @@ type Fault struct {
 	Status     int
 	RetryAfter time.Duration
 	Reset      time.Time
-	Until      <-chan struct{}
+	// Until ends a Hold; Held, if set, is called when one began.
+	Until <-chan struct{}
+	Held  func()
 }
 
 // Fail makes a fault happen. Faults of one Op happen in the order given.
@@ -146,6 +148,9 @@ func (s *Server) after(w http.ResponseWriter, r *http.Request, f *Fault, out *an
 		s.limitHeader(out.header, 0, f.Reset)
 		out.send(w)
 	case Hold:
+		if f.Held != nil {
+			f.Held()
+		}
 		select {
 		case <-f.Until:
 		case <-r.Context().Done():
