@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -48,8 +49,11 @@ func (r *Relay) pullOnce() error {
 		return fmt.Errorf("pull from %s: %w", kv.ConsumerRelay, err)
 	}
 	defer it.Stop()
+	defer context.AfterFunc(r.pull, it.Stop)()
 	for {
-		msg, err := it.Next(jetstream.NextContext(r.pull), jetstream.NextMaxWait(3*pullHeartbeat))
+		// A missing heartbeat ends Next after two of them, so a wait that is
+		// longer and times out was alive all the while.
+		msg, err := it.Next(jetstream.NextMaxWait(3 * pullHeartbeat))
 		switch {
 		case r.pull.Err() != nil:
 			return nil
