@@ -102,6 +102,7 @@ func TestKillBetweenTheStepsOfASupersession(t *testing.T) {
 			c = spawn(t, j)
 			r.speakTo(c)
 			require.Equal(t, newer, r.post("pull_request", id, body).text("task"))
+			r.await(newer, "queued") // admitted, whoever did it
 			r.control("resume")
 			r.await(newer, "done")
 			r.await(older, "superseded")

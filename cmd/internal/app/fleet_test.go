@@ -120,6 +120,7 @@ func TestQ18ProcessesOfOneNameDoNotDisturbEachOther(t *testing.T) {
 func TestFleetNATSCrashStealsNoLiveRun(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
+	f.job.Beat = 3 * time.Second // the nats-server is back before four are missed
 	a, b := spawn(t, f.job), spawn(t, f.job)
 	f.speakTo(a)
 	id := f.accept(1)
