@@ -180,4 +180,3 @@ func (w *Worker) pick(token bool, own task.ID, picked *bool) (view.Candidate, bo
 	}
 	return cand, ok
 }
-

@@ -115,4 +115,3 @@ func (w *Worker) probe(ctx context.Context) {
 		}
 	})
 }
-

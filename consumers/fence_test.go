@@ -23,7 +23,7 @@ func contenders(t *testing.T, n int) ([]*bench, []*gate, *overlap, task.ID) {
 	var benches []*bench
 	var gates []*gate
 	for range n {
-		g := newGate()
+		g := newGate(t)
 		b := newBench(t, env, fleet, quiet, func(o *Options) { o.Hooks = &Hooks{BeforeClaim: g.wait} })
 		b.runner.f = runs.run
 		benches, gates = append(benches, b), append(gates, g)
@@ -108,7 +108,7 @@ func TestClaimThatNeverReachedTheStoreIsMadeAgain(t *testing.T) {
 func TestJ04DT71FrozenHolderLosesAndDiscards(t *testing.T) {
 	t.Parallel()
 	env := natstest.New(t)
-	frozen := newGate()
+	frozen := newGate(t)
 	first := newBench(t, env, fleet, func(o *Options) { o.Hooks = &Hooks{BeforeEnd: frozen.wait} })
 	first.runner.f = func(context.Context, executor.Job) executor.Report {
 		return executor.Report{Class: executor.Done, Result: task.Result{State: task.Completed, Summary: "stale"}}

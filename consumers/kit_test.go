@@ -91,16 +91,22 @@ type bench struct {
 // newBench makes the parts but starts only the view.
 func newBench(t *testing.T, env *natstest.Env, change ...func(*Options)) *bench {
 	t.Helper()
-	ctx := t.Context()
-	b := &bench{t: t, env: env, runner: &fakeRunner{}, nc: env.Connect()}
-	var err error
-	b.js, err = jetstream.New(b.nc)
+	nc := env.Connect()
+	js, err := jetstream.New(nc)
 	require.NoError(t, err)
+	return newBenchOn(t, env, nc, js, slog.New(slog.DiscardHandler), change...)
+}
+
+// newBenchOn is newBench over a connection of the caller's.
+func newBenchOn(t *testing.T, env *natstest.Env, nc *nats.Conn, js jetstream.JetStream, logger *slog.Logger, change ...func(*Options)) *bench {
+	t.Helper()
+	ctx := t.Context()
+	b := &bench{t: t, env: env, runner: &fakeRunner{}, nc: nc, js: js}
+	var err error
 	b.log, err = kv.OpenDeliveryLog(ctx, b.js)
 	require.NoError(t, err)
 	b.store, err = kv.OpenTaskStore(ctx, b.js)
 	require.NoError(t, err)
-	logger := debugLog
 	b.view = view.New(logger, time.Now)
 	vctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -215,5 +221,3 @@ func review(n int, head, before string, at int) task.Delivery {
 	}
 	return d
 }
-
-var debugLog = slog.New(slog.DiscardHandler)

@@ -75,7 +75,7 @@ func TestMuteProcessClaimsNothingUntilItBeatsAgain(t *testing.T) {
 func TestQ02TwoOfThreeBeatsLostIsNoDeath(t *testing.T) {
 	t.Parallel()
 	env := natstest.New(t)
-	a := newBench(t, env, fleet)
+	a := newBench(t, env, steady)
 	var n atomic.Int64
 	a.store.SetHooks(&kv.Hooks{Before: func(_ context.Context, op, key string) error {
 		if op == "put" && hasPrefix(key, "worker.") && n.Add(1)%3 != 1 {
@@ -88,30 +88,30 @@ func TestQ02TwoOfThreeBeatsLostIsNoDeath(t *testing.T) {
 	id := a.admitted(issue(1))
 	a.startWorker()
 	a.reaches(id, task.Running)
-	b := newBench(t, env, fleet)
+	b := newBench(t, env, steady)
 	b.startWorker()
-	stays(t, b, 30, "the attempt lives", func() bool {
+	stays(t, b, 14, "the attempt lives", func() bool {
 		s, ok := b.view.Standing(id)
 		return !ok || s.State == task.Running && s.Holder.Boot == a.opts.Boot
 	})
 	close(release)
 	r := b.reaches(id, task.Completed)
 	require.Equal(t, 1, r.Attempts)
-	require.Greater(t, testutil.ToFloat64(a.worker.met.beats.WithLabelValues("failed")), 15.0)
+	require.Greater(t, testutil.ToFloat64(a.worker.met.beats.WithLabelValues("failed")), 6.0)
 }
 
 func TestQ06LongRunIsNotTakenWhileItsProcessBeats(t *testing.T) {
 	t.Parallel()
 	env := natstest.New(t)
 	release := make(chan struct{})
-	a := newBench(t, env, fleet, func(o *Options) { o.Timeout = time.Nanosecond }) // the runner's to enforce
+	a := newBench(t, env, steady, func(o *Options) { o.Timeout = time.Nanosecond }) // the runner's to enforce
 	a.runner.f = hold(release)
 	id := a.admitted(issue(1))
 	a.startWorker()
 	a.reaches(id, task.Running)
-	b := newBench(t, env, fleet)
+	b := newBench(t, env, steady)
 	b.startWorker()
-	stays(t, b, 25, "held by its first attempt", func() bool { return len(b.runner.started()) == 0 })
+	stays(t, b, 12, "held by its first attempt", func() bool { return len(b.runner.started()) == 0 })
 	close(release)
 	require.Equal(t, 1, a.reaches(id, task.Completed).Attempts)
 }
@@ -120,12 +120,12 @@ func TestQ18TwoProcessesOfOneNameDoNotDisturbEachOther(t *testing.T) {
 	t.Parallel()
 	env := natstest.New(t)
 	release := make(chan struct{})
-	a := newBench(t, env, fleet)
+	a := newBench(t, env, steady)
 	a.runner.f = hold(release)
 	x := a.admitted(issue(1))
 	a.startWorker()
 	a.reaches(x, task.Running)
-	b := newBench(t, env, fleet) // the same name, another boot, while a drains
+	b := newBench(t, env, steady) // the same name, another boot, while a drains
 	require.Equal(t, a.opts.Name, b.opts.Name)
 	require.NotEqual(t, a.opts.Boot, b.opts.Boot)
 	b.startWorker()

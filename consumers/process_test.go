@@ -18,6 +18,9 @@ import (
 // fleet is the option of a process that shares its server with others.
 func fleet(o *Options) { o.Alone = false }
 
+// steady is a fleet whose beats a busy machine does not miss.
+func steady(o *Options) { o.Alone, o.BeatEvery = false, 200*time.Millisecond }
+
 // quiet keeps liveness out of a test: nobody ever misses a beat.
 func quiet(o *Options) { o.BeatEvery = time.Hour }
 
@@ -64,18 +67,22 @@ func (b *bench) heldBy(id task.ID, boot task.BootID) task.Holder {
 
 // gate holds whoever comes to it until it is opened.
 type gate struct {
+	over    <-chan struct{} // the test's end
 	mu      sync.Mutex
 	arrived int
 	open    chan struct{}
 }
 
-func newGate() *gate { return &gate{open: make(chan struct{})} }
+func newGate(t *testing.T) *gate { return &gate{over: t.Context().Done(), open: make(chan struct{})} }
 
 func (g *gate) wait(task.ID) {
 	g.mu.Lock()
 	g.arrived++
 	g.mu.Unlock()
-	<-g.open
+	select {
+	case <-g.open:
+	case <-g.over:
+	}
 }
 
 func (g *gate) waiting() int {
@@ -201,4 +208,25 @@ func stays(t *testing.T, b *bench, beats int, what string, cond func() bool) {
 		}
 		return seen >= beats
 	})
+}
+
+// auditLog counts what was recorded.
+type auditLog struct {
+	mu    sync.Mutex
+	kinds map[string]int
+}
+
+func (a *auditLog) Record(kind string, _ task.ID, _, _ string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.kinds == nil {
+		a.kinds = map[string]int{}
+	}
+	a.kinds[kind]++
+}
+
+func (a *auditLog) count(kind string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.kinds[kind]
 }

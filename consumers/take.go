@@ -88,7 +88,7 @@ func (w *Worker) take(ctx context.Context, r *run, rev uint64) *run {
 
 // reread settles a claim whose answer was lost: mine only by its nonce.
 func (w *Worker) reread(r *run) (uint64, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), rereadTimeout)
+	ctx, cancel := context.WithTimeout(w.work, rereadTimeout)
 	defer cancel()
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, 500*time.Millisecond) {
 		rec, rev, err := w.o.Store.Get(ctx, r.inst, r.id)

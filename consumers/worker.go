@@ -122,7 +122,7 @@ func (w *Worker) Stop(ctx context.Context) error {
 	if !started {
 		return nil
 	}
-	w.pulling.Wait()
+	w.pullWait(ctx)
 	done := make(chan struct{})
 	go func() { w.working.Wait(); close(done) }()
 	timer := time.NewTimer(w.o.DrainTimeout)
@@ -143,6 +143,24 @@ func (w *Worker) Stop(ctx context.Context) error {
 		err = fmt.Errorf("end beats: %w", perr)
 	}
 	return err
+}
+
+// pullWait waits for claimers. One that asks a silent store for the fate of
+// its claim is not waited for once ctx has ended.
+func (w *Worker) pullWait(ctx context.Context) {
+	done := make(chan struct{})
+	go func() { w.pulling.Wait(); close(done) }()
+	select {
+	case <-done:
+		return
+	case <-ctx.Done():
+	}
+	select {
+	case <-done:
+	case <-time.After(hurriedTimeout):
+		w.stopWork()
+		<-done
+	}
 }
 
 const (
