@@ -15,7 +15,9 @@ import (
 // TestErrorsSayWhatToDo is the table of the package comment, over HTTP.
 func TestErrorsSayWhatToDo(t *testing.T) {
 	t.Parallel()
-	status := func(n int) githubtest.Fault { return githubtest.Fault{Kind: githubtest.ErrorBefore, Status: n, Times: -1} }
+	status := func(n int) githubtest.Fault {
+		return githubtest.Fault{Kind: githubtest.ErrorBefore, Status: n, Times: -1}
+	}
 	kind := func(f githubtest.FaultKind) githubtest.Fault { return githubtest.Fault{Kind: f, Times: -1} }
 	for name, c := range map[string]struct {
 		fault           githubtest.Fault

@@ -21,13 +21,19 @@ type creation struct {
 func creations() map[string]creation {
 	return map[string]creation{
 		"check run": {
-			op:   githubtest.OpCreateCheck,
-			make: func(ctx context.Context, k *kit) error { _, err := k.client.EnsureCheckRun(ctx, k.repo, k.check("t1")); return err },
+			op: githubtest.OpCreateCheck,
+			make: func(ctx context.Context, k *kit) error {
+				_, err := k.client.EnsureCheckRun(ctx, k.repo, k.check("t1"))
+				return err
+			},
 			have: func(k *kit) int { return len(k.Checks(100)) },
 		},
 		"comment": {
-			op:   githubtest.OpCreateComment,
-			make: func(ctx context.Context, k *kit) error { _, err := k.client.EnsureComment(ctx, k.thread(7), "hello"); return err },
+			op: githubtest.OpCreateComment,
+			make: func(ctx context.Context, k *kit) error {
+				_, err := k.client.EnsureComment(ctx, k.thread(7), "hello")
+				return err
+			},
 			have: func(k *kit) int { return len(k.Comments(100, 7)) },
 		},
 		"pull request": {

@@ -15,18 +15,21 @@ const gap = "\u200b"
 // nobody, closes nothing of the frame around it, hides and embeds nothing.
 // Links, emphasis, lists and code stay.
 func safe(s string) string {
-	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\r\n", "\n"), "�")
+	s = strings.Map(func(r rune) rune {
+		if hidden(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "�"))
 	var b strings.Builder
 	for i, r := range s {
-		if hidden(r) && r != '\n' && r != '\t' {
-			continue
-		}
 		b.WriteRune(r)
 		next, _ := utf8.DecodeRuneInString(s[i+utf8.RuneLen(r):])
 		switch {
 		case r == '@' && (unicode.IsLetter(next) || unicode.IsDigit(next)), // mentions of people and teams
 			r == '<' && (unicode.IsLetter(next) || strings.ContainsRune("!/?", next)), // HTML, comments
-			r == '!' && next == '[': // images
+			r == '!' && next == '[', // images
+			r == '&' && (next == '#' || strings.HasPrefix(s[i:], "&commat")): // any of these in disguise
 			b.WriteString(gap)
 		}
 	}
@@ -62,7 +65,19 @@ func closeFences(s string) string {
 }
 
 // block is a text of others made safe and cut to limit bytes.
-func block(s string, limit int) string { return fit(safe(s), limit) }
+func block(s string, limit int) string { return fit(safe(start(s, limit)), limit) }
+
+// start drops what of a long text cannot be within limit bytes of its safe form.
+func start(s string, limit int) string {
+	end := 4 * (limit + 64)
+	if len(s) <= end {
+		return s
+	}
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end]
+}
 
 // fit cuts a safe text to limit bytes and ends the code block it cuts through.
 func fit(s string, limit int) string {
@@ -78,7 +93,7 @@ func fit(s string, limit int) string {
 
 // inline is a text of others within a line: no Markdown of it counts.
 func inline(s string, limit int) string {
-	s = oneLine(safe(s), limit)
+	s = oneLine(safe(start(s, limit)), limit)
 	var b strings.Builder
 	for _, r := range s {
 		if strings.ContainsRune("\\`*_[]()#|~>", r) {
@@ -91,7 +106,7 @@ func inline(s string, limit int) string {
 
 // code is a text of others as a code span.
 func code(s string, limit int) string {
-	s = oneLine(safe(s), limit)
+	s = oneLine(safe(start(s, limit)), limit)
 	if s == "" {
 		return ""
 	}

@@ -118,7 +118,9 @@ func TestG41AnExpiredTokenIsNeverSent(t *testing.T) {
 // TestAWrongKeyIsUnauthorized is not for another try.
 func TestAWrongKeyIsUnauthorized(t *testing.T) {
 	t.Parallel()
-	k := newKit(t, func(o *githubtest.Options, _ *Options) { o.JWTNow = func() time.Time { return time.Now().Add(-time.Hour) } })
+	k := newKit(t, func(o *githubtest.Options, _ *Options) {
+		o.JWTNow = func() time.Time { return time.Now().Add(-time.Hour) }
+	})
 	_, err := k.client.Token(t.Context(), k.repo, Agent)
 	require.ErrorIs(t, err, ErrUnauthorized)
 	require.NotErrorIs(t, err, ErrTransient)
@@ -129,7 +131,9 @@ func TestAWrongKeyIsUnauthorized(t *testing.T) {
 func TestX06NothingPrintsASecret(t *testing.T) {
 	t.Parallel()
 	var issued []string
-	k := newKit(t, func(_ *githubtest.Options, o *Options) { o.Issued = func(s redact.Secret) { issued = append(issued, s.Reveal()) } })
+	k := newKit(t, func(_ *githubtest.Options, o *Options) {
+		o.Issued = func(s redact.Secret) { issued = append(issued, s.Reveal()) }
+	})
 	var out strings.Builder
 	say := func(v any) {
 		b, err := json.Marshal(v)
