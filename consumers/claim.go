@@ -172,8 +172,10 @@ func (w *Worker) pick(token bool, own task.ID, picked *bool) (view.Candidate, bo
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	skip := func(id task.ID) bool { _, r := w.running[id]; return r || w.claiming[id] }
-	by := w.o.View.Eligible(c.k(), 0, skip)
-	cand, ok := w.sched.pick(w.o.Now(), by, c, token, own)
+	q := queues{waiting: w.o.View.Waiting(), oldest: func(inst int64) []view.Candidate {
+		return w.o.View.EligibleOf(inst, c.k(), skip)
+	}}
+	cand, ok := w.sched.pick(w.o.Now(), q, c, token, own)
 	if ok {
 		w.claiming[cand.ID] = true
 		w.unpickLocked(picked)

@@ -49,49 +49,54 @@ func (s *scheduler) wait(c crowd, id task.ID) time.Duration {
 	return grace + time.Duration(h.Sum32()%100)*time.Millisecond
 }
 
+// queues is what the scheduler picks from: the installations with due tasks,
+// in any order, and the oldest candidates of each.
+type queues struct {
+	waiting []int64
+	oldest  func(installation int64) []view.Candidate
+}
+
 // pick chooses among the candidates; own is the token's task, "" without a
-// token. Without a token only tasks that have waited are taken.
-func (s *scheduler) pick(now time.Time, by map[int64][]view.Candidate, c crowd, token bool, own task.ID) (view.Candidate, bool) {
-	turns := s.turns(by)
-	for _, inst := range turns {
+// token. Without a token only tasks that have waited are taken. It looks at
+// no more installations than it must.
+func (s *scheduler) pick(now time.Time, q queues, c crowd, token bool, own task.ID) (view.Candidate, bool) {
+	var first, mine *view.Candidate
+	for _, inst := range s.turns(q.waiting) {
+		cands := q.oldest(inst)
 		var ripe []view.Candidate
-		for _, cand := range by[inst] {
+		for i, cand := range cands {
 			if now.Sub(cand.Since) >= s.wait(c, cand.ID) && len(ripe) < c.k() {
 				ripe = append(ripe, cand)
 			}
-		}
-		if len(ripe) > 0 {
-			s.last = inst
-			return ripe[s.rand.IntN(len(ripe))], true
-		}
-	}
-	if !token {
-		return view.Candidate{}, false
-	}
-	for _, inst := range turns {
-		for _, cand := range by[inst] {
-			if cand.ID == own {
-				s.last = inst
-				return cand, true
+			if cand.ID == own && mine == nil {
+				mine = &cands[i]
 			}
 		}
-	}
-	if len(turns) == 0 {
-		return view.Candidate{}, false
-	}
-	s.last = turns[0]
-	return by[turns[0]][0], true
-}
-
-// turns orders the installations with eligible work, the one after the last
-// served first.
-func (s *scheduler) turns(by map[int64][]view.Candidate) []int64 {
-	out := make([]int64, 0, len(by))
-	for inst, cands := range by {
-		if len(cands) > 0 {
-			out = append(out, inst)
+		if len(ripe) > 0 {
+			return s.serve(ripe[s.rand.IntN(len(ripe))]), true
+		}
+		if first == nil && len(cands) > 0 {
+			first = &cands[0]
 		}
 	}
+	switch {
+	case !token || first == nil:
+		return view.Candidate{}, false
+	case mine != nil && own != "":
+		return s.serve(*mine), true
+	}
+	return s.serve(*first), true
+}
+
+// serve notes whose turn it was.
+func (s *scheduler) serve(c view.Candidate) view.Candidate {
+	s.last = c.InstallationID
+	return c
+}
+
+// turns orders the installations, the one after the last served first.
+func (s *scheduler) turns(waiting []int64) []int64 {
+	out := slices.Clone(waiting)
 	slices.Sort(out)
 	i, _ := slices.BinarySearch(out, s.last+1)
 	return append(slices.Clone(out[i:]), out[:i]...)

@@ -20,12 +20,21 @@ func cand(inst int64, id string, since time.Time) view.Candidate {
 	return view.Candidate{ID: task.ID(id), InstallationID: inst, Since: since}
 }
 
+// from makes queues of lists.
+func from(by map[int64][]view.Candidate) queues {
+	q := queues{oldest: func(inst int64) []view.Candidate { return by[inst] }}
+	for inst := range by {
+		q.waiting = append(q.waiting, inst)
+	}
+	return q
+}
+
 func TestDT63AloneTakesTheOldestAtOnce(t *testing.T) {
 	t.Parallel()
 	s := testScheduler("a")
 	now := time.Unix(100, 0)
 	by := map[int64][]view.Candidate{7: {cand(7, "old", now), cand(7, "new", now)}}
-	got, ok := s.pick(now, by, crowd{workers: 1}, false, "")
+	got, ok := s.pick(now, from(by), crowd{workers: 1}, false, "")
 	require.True(t, ok)
 	require.Equal(t, task.ID("old"), got.ID)
 }
@@ -42,7 +51,7 @@ func TestQ22InstallationsTakeTurns(t *testing.T) {
 	by[9] = []view.Candidate{cand(9, "c0", now)}
 	var order []int64
 	for range 5 {
-		c, ok := s.pick(now, by, crowd{workers: 1}, false, "")
+		c, ok := s.pick(now, from(by), crowd{workers: 1}, false, "")
 		require.True(t, ok)
 		order = append(order, c.InstallationID)
 		by[c.InstallationID] = by[c.InstallationID][1:]
@@ -57,15 +66,15 @@ func TestCrowdLeavesNewTasksToTheTokensHolder(t *testing.T) {
 	by := map[int64][]view.Candidate{7: {cand(7, "x", now), cand(7, "y", now)}}
 	c := crowd{workers: 2}
 
-	_, ok := s.pick(now, by, c, false, "")
+	_, ok := s.pick(now, from(by), c, false, "")
 	require.False(t, ok, "a new task without a token")
-	got, ok := s.pick(now, by, c, true, "y")
+	got, ok := s.pick(now, from(by), c, true, "y")
 	require.True(t, ok)
 	require.Equal(t, task.ID("y"), got.ID, "the token's own task")
-	got, ok = s.pick(now, by, c, true, "gone")
+	got, ok = s.pick(now, from(by), c, true, "gone")
 	require.True(t, ok)
 	require.Equal(t, task.ID("x"), got.ID, "the oldest when the token's task is not to be had")
-	_, ok = s.pick(now.Add(2*grace), by, c, false, "")
+	_, ok = s.pick(now.Add(2*grace), from(by), c, false, "")
 	require.True(t, ok, "a ripe task needs no token")
 }
 
@@ -81,7 +90,7 @@ func TestCrowdSpreadsOverTheOldest(t *testing.T) {
 	c := crowd{workers: 2}
 	seen := map[task.ID]bool{}
 	for range 400 {
-		got, ok := s.pick(now, map[int64][]view.Candidate{7: cands}, c, true, "49")
+		got, ok := s.pick(now, from(map[int64][]view.Candidate{7: cands}), c, true, "49")
 		require.True(t, ok)
 		seen[got.ID] = true
 	}
@@ -109,7 +118,7 @@ func TestNothingEligible(t *testing.T) {
 	t.Parallel()
 	s := testScheduler("a")
 	for _, by := range []map[int64][]view.Candidate{nil, {7: nil}} {
-		_, ok := s.pick(time.Unix(1, 0), by, crowd{workers: 1}, true, "x")
+		_, ok := s.pick(time.Unix(1, 0), from(by), crowd{workers: 1}, true, "x")
 		require.False(t, ok)
 	}
 }

@@ -81,24 +81,60 @@ func (v *View) Eligible(perInstallation, total int, skip func(task.ID) bool) map
 		if v.isPaused(inst) {
 			continue
 		}
-		var cands []Candidate
-		q.Scan(func(e *entry) bool {
-			if total > 0 && n >= total || len(cands) >= perInstallation {
-				return false
-			}
-			id := task.ID(e.id.String())
-			if v.hasSibling(e, task.Running) || skip(id) {
-				return true
-			}
-			cands = append(cands, Candidate{ID: id, InstallationID: inst, Seq: e.seq, Since: time.Unix(0, e.since)})
-			n++
-			return true
-		})
-		if len(cands) > 0 {
+		limit := perInstallation
+		if total > 0 {
+			limit = min(limit, total-n)
+		}
+		if cands := v.candidates(inst, q, limit, skip); len(cands) > 0 {
 			out[inst] = cands
+			n += len(cands)
 		}
 	}
 	return out
+}
+
+// Waiting returns the installations with due tasks that are not paused, in no
+// order.
+func (v *View) Waiting() []int64 {
+	now := v.now()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.promote(now)
+	out := make([]int64, 0, len(v.queues))
+	for inst := range v.queues {
+		if !v.isPaused(inst) {
+			out = append(out, inst)
+		}
+	}
+	return out
+}
+
+// EligibleOf returns the oldest candidates of one installation, at most limit
+// of them; see Eligible.
+func (v *View) EligibleOf(installation int64, limit int, skip func(task.ID) bool) []Candidate {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	q := v.queues[installation]
+	if q == nil || v.isPaused(installation) {
+		return nil
+	}
+	return v.candidates(installation, q, limit, skip)
+}
+
+// candidates are the oldest of a queue that may start.
+func (v *View) candidates(inst int64, q *tree, limit int, skip func(task.ID) bool) []Candidate {
+	var cands []Candidate
+	q.Scan(func(e *entry) bool {
+		if len(cands) >= limit {
+			return false
+		}
+		id := task.ID(e.id.String())
+		if !v.hasSibling(e, task.Running) && !skip(id) {
+			cands = append(cands, Candidate{ID: id, InstallationID: inst, Seq: e.seq, Since: time.Unix(0, e.since)})
+		}
+		return true
+	})
+	return cands
 }
 
 // NextDue returns when the next delayed task becomes due, zero if none is.
