@@ -88,7 +88,9 @@ func (s *Surfaces) Begin(ctx context.Context, t task.Record) (*Session, error) {
 	head, err := s.head(ctx, repo, &t)
 	var moved *StaleError
 	if errors.As(err, &moved) {
-		return nil, errors.Join(err, s.close(ctx, repo, t, Stale, moved.Error()))
+		card := s.card(&t, Stale)
+		card.Why = moved.Error()
+		return nil, errors.Join(err, s.close(ctx, repo, t, card))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("find the head of task %s: %w", t.ID, err)
@@ -178,23 +180,29 @@ func noCommit(err error) bool {
 	return errors.As(err, &e) && e.Kind == ErrTransient && e.Status == http.StatusUnprocessableEntity
 }
 
-// Close shows that a task was ended by others: by recovery, a person or a
-// newer task. It closes what is open and opens nothing; it may be repeated.
+// Close shows from its record alone how a task ended: by recovery, a person
+// or a newer task, or with a result that Finish could not publish (what the
+// record keeps of it: status, summary, pull request). It closes what is open
+// and opens nothing; it may be repeated.
 func (s *Surfaces) Close(ctx context.Context, t task.Record, why string) error {
-	phase, ok := map[task.State]Phase{task.Failed: Failed, task.Superseded: Superseded, task.Cancelled: Cancelled}[t.State]
-	if !ok {
+	if !t.State.Terminal() {
 		return fmt.Errorf("close the surfaces of task %s: it is %s", t.ID, t.State)
 	}
 	repo, err := RepoOf(&t)
 	if err != nil {
 		return err
 	}
-	return s.close(ctx, repo, t, phase, why)
-}
-
-func (s *Surfaces) close(ctx context.Context, repo Repo, t task.Record, phase Phase, why string) error {
+	phase := map[task.State]Phase{task.Failed: Failed, task.Superseded: Superseded, task.Cancelled: Cancelled, task.Completed: Done}[t.State]
 	card := s.card(&t, phase)
 	card.Why = why
+	if t.ResultStatus != "" && (phase == Failed || phase == Done) {
+		card.Phase, card.PullNumber, card.PullURL = Done, t.PRNumber, t.PRURL
+		card.Outcome = &Outcome{Status: t.ResultStatus, ExitReason: t.Reason, Summary: t.Summary}
+	}
+	return s.close(ctx, repo, t, card)
+}
+
+func (s *Surfaces) close(ctx context.Context, repo Repo, t task.Record, card Card) error {
 	var failed error
 	if hasCheck(t.Kind) {
 		run, err := s.findCheck(ctx, repo, &t)

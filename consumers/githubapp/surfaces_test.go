@@ -153,7 +153,7 @@ func TestOnlyOurCheckRunsAreFound(t *testing.T) {
 	run, err := k.client.EnsureCheckRun(t.Context(), k.repo, k.check("t1"))
 	require.NoError(t, err)
 	require.Len(t, k.Checks(100), 2)
-	_, err = k.client.CheckRun(t.Context(), k.repo, run.ID-1)
+	_, err = k.client.CheckRun(t.Context(), k.repo, k.Checks(100)[0].ID)
 	require.ErrorIs(t, err, ErrNotFound)
 	for range 120 {
 		_, err := k.client.createCheckRun(t.Context(), k.repo, k.check("other"))
@@ -270,6 +270,32 @@ func TestDT77CloseEndsWhatIsOpen(t *testing.T) {
 	}
 	k := newKit(t)
 	require.Error(t, k.surfaces(t, SurfacesOptions{}).Close(t.Context(), k.fix("t1"), "it runs"))
+}
+
+// TestCloseShowsAResultThatFinishCouldNot: GitHub was away when it came.
+func TestCloseShowsAResultThatFinishCouldNot(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[task.ResultStatus]string{
+		task.ResultSuccess: "success", task.ResultPartial: "neutral", task.ResultFailure: "failure", task.ResultNeedsInput: "action_required",
+	} {
+		k := newKit(t)
+		s := k.surfaces(t, SurfacesOptions{})
+		rec := k.fix("t1")
+		rec.HeadSHA = k.head()
+		n, err := s.Begin(t.Context(), rec)
+		require.NoError(t, err)
+		k.Fail(githubtest.Fault{Kind: githubtest.ErrorBefore, Times: -1})
+		_, err = n.Finish(t.Context(), Outcome{Status: status, Summary: "Mended."})
+		require.ErrorIs(t, err, ErrTransient)
+		k.Heal()
+		rec.State, rec.ResultStatus, rec.Summary, rec.PRNumber, rec.PRURL = task.Completed, status, "Mended.", 9, "https://g.example/9"
+		if status == task.ResultFailure {
+			rec.State = task.Failed
+		}
+		require.NoError(t, s.Close(t.Context(), rec, ""))
+		require.Equal(t, want, k.Checks(100)[0].Conclusion)
+		require.Contains(t, k.Comments(100, 7)[0].Body, "Mended.\n\nPull request: [#9](https://g.example/9)")
+	}
 }
 
 // TestDT94CancelIsAnsweredWithTheCount below what the comment said, with no
