@@ -162,6 +162,24 @@ func TestO12NoAnswer(t *testing.T) {
 	require.Equal(t, Refused, post(t, "http://nobody.invalid").Verdict, "no such name")
 }
 
+// Each POST has a connection of its own: one that is kept may be closed by the
+// recipient at the moment of use, and then nobody can say what it got.
+func TestConnectionsAreNotKept(t *testing.T) {
+	t.Parallel()
+	rx := newReceiver(t, nil)
+	g := &rig{t: t}
+	c := g.callback("ci", rx.URL)
+	for range 3 {
+		require.Equal(t, Delivered, c.Deliver(t.Context(), Message{ID: "r", Key: "r", Payload: []byte("{}")}).Verdict)
+	}
+	from := map[string]bool{}
+	for _, req := range rx.reqs {
+		from[req.RemoteAddr] = true
+		require.True(t, req.Close)
+	}
+	require.Len(t, from, 3)
+}
+
 // A slow body after a 2xx changes nothing and holds nothing.
 func TestDeliveredByItsStatusAlone(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"maps"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -79,19 +80,32 @@ func (r *Relay) ended(id outbox.ID) {
 }
 
 // land forgets the ids that the read model shows as decided, and those that
-// stayed pending for long enough to be tried again.
+// stayed pending for long enough to be tried again. It never asks the read
+// model under its own lock, which that takes the other way round.
 func (r *Relay) land() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	now := r.o.Now()
-	for id, f := range r.flying {
+	for id, f := range r.copyFlying() {
 		if f.done.IsZero() {
 			continue
 		}
 		if it, ok := r.o.View.FindOutbox(id); !ok || it.Status != outbox.Pending || now.Sub(f.done) >= reclaim {
+			r.mu.Lock()
 			delete(r.flying, id)
+			r.mu.Unlock()
 		}
 	}
+}
+
+func (r *Relay) copyFlying() map[outbox.ID]flight {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.flying)
+}
+
+func (r *Relay) copyHeld() map[outbox.ID]heldMsg {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.held)
 }
 
 // hold keeps a message until its record can be claimed.
@@ -106,10 +120,8 @@ func (r *Relay) hold(id outbox.ID, msg jetstream.Msg) {
 // need their message no more, whether it is their turn or not. The others wait
 // a little, then come again.
 func (r *Relay) letGo() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	now := r.o.Now()
-	for id, h := range r.held {
+	for id, h := range r.copyHeld() {
 		_, known := r.o.View.FindOutbox(id)
 		switch {
 		case known:
@@ -120,6 +132,10 @@ func (r *Relay) letGo() {
 		default:
 			continue
 		}
-		delete(r.held, id)
+		r.mu.Lock()
+		if r.held[id] == h {
+			delete(r.held, id)
+		}
+		r.mu.Unlock()
 	}
 }

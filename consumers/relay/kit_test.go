@@ -89,7 +89,6 @@ type rig struct {
 	tasks    *kv.TaskStore
 	view     *view.View
 	channels sync.Map
-	reg      *prometheus.Registry
 	offset   *atomic.Int64
 	stopView func()
 }
@@ -256,6 +255,13 @@ func (r *receiver) times(id outbox.ID) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.got[string(id)]
+}
+
+// total is how many requests came.
+func (r *receiver) total() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.reqs)
 }
 
 func status(code int) http.HandlerFunc {

@@ -67,6 +67,9 @@ func (r *Relay) Sweep(ctx context.Context) error {
 
 // repeat takes lapsed claims over where that is harmless.
 func (r *Relay) repeat() {
+	if r.pull.Err() != nil {
+		return
+	}
 	idempotent := func(name string) bool {
 		ch, ok := r.o.Channel(name)
 		return ok && ch.Idempotent()
