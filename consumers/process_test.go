@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belay-run/belay/consumers/executor"
@@ -51,18 +50,6 @@ func (b *bench) admitAt(seq uint64) error {
 	l, err := b.log.Get(b.t.Context(), seq)
 	require.NoError(b.t, err)
 	return b.adm.Admit(b.t.Context(), l.Delivery, l.Seq)
-}
-
-// heldBy claims a queued task for a boot that is no process of this test.
-func (b *bench) heldBy(id task.ID, boot task.BootID) task.Holder {
-	b.t.Helper()
-	r, rev, err := b.store.Get(b.t.Context(), 7, id)
-	require.NoError(b.t, err)
-	c, err := r.Claim("other", boot, "nonce-"+string(boot), time.Now())
-	require.NoError(b.t, err)
-	_, err = b.store.Update(b.t.Context(), c, rev)
-	require.NoError(b.t, err)
-	return task.Holder{N: c.Attempts, Boot: boot, Nonce: "nonce-" + string(boot)}
 }
 
 // gate holds whoever comes to it until it is opened.
@@ -184,14 +171,6 @@ func put(t *testing.T, env *natstest.Env, key, value string) {
 	t.Helper()
 	_, err := env.NC.Request("$KV.STATE."+key, []byte(value), 5*time.Second)
 	require.NoError(t, err)
-}
-
-// info is the state of one of the durable consumers of the log.
-func info(t *testing.T, env *natstest.Env, name string) *jetstream.ConsumerInfo {
-	t.Helper()
-	c, err := env.JS.Consumer(t.Context(), kv.StreamWebhooks, name)
-	require.NoError(t, err)
-	return c.CachedInfo()
 }
 
 // stays checks that a condition holds for as long as a watched state takes to

@@ -66,10 +66,6 @@ func (l *DeliveryLog) Page(ctx context.Context, q DeliveryQuery) (DeliveryPage, 
 	return page, nil
 }
 
-func (l *DeliveryLog) bounds(ctx context.Context) (first, last uint64, err error) {
-	return bounds(ctx, l.stream)
-}
-
 // Find looks a delivery up by its id in every source, newest first where the
 // id came through several hooks. It reads the headers of the log, which is
 // for a person who asks, not for a path that is hot.

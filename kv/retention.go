@@ -28,12 +28,16 @@ func (l *DeliveryLog) SeqSince(ctx context.Context, t time.Time) (uint64, error)
 	if err != nil {
 		return 0, fmt.Errorf("find deliveries since %s: %w", t, classify(err))
 	}
-	for m := range batch.Messages() {
+	if m, ok := <-batch.Messages(); ok {
 		meta, err := m.Metadata()
 		if err != nil {
 			return 0, fmt.Errorf("read metadata: %w", err)
 		}
 		return meta.Sequence.Stream, nil
+	}
+	// None came: only without an error does that mean that there is none.
+	if err := batch.Error(); err != nil {
+		return 0, fmt.Errorf("find deliveries since %s: %w", t, classify(err))
 	}
 	_, last, err := bounds(ctx, l.stream)
 	return last + 1, err

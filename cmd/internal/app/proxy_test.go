@@ -78,6 +78,12 @@ func (p *proxy) accept() {
 	}
 }
 
+// wait returns when something may pass.
+func (p *proxy) wait() {
+	p.gate.RLock()
+	defer p.gate.RUnlock()
+}
+
 // pass copies until one side ends, then ends the other.
 func (p *proxy) pass(from, to net.Conn) {
 	defer from.Close()
@@ -85,8 +91,7 @@ func (p *proxy) pass(from, to net.Conn) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
-		p.gate.RLock()
-		p.gate.RUnlock() //nolint:staticcheck // only waits for the gate
+		p.wait()
 		if n > 0 {
 			if _, werr := to.Write(buf[:n]); werr != nil {
 				return
