@@ -134,6 +134,45 @@ func TestJ04DT71FrozenHolderLosesAndDiscards(t *testing.T) {
 	require.Equal(t, "done", r.Summary)
 }
 
+// The same, but the other process still runs it: neither the result nor the
+// release of the first may end the attempt of the second.
+func TestDT71FrozenHolderDoesNotEndTheNextAttempt(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		rep  executor.Report
+	}{
+		{"result", completed()}, {"failed try", retryable("stale")},
+		{"release", executor.Report{Class: executor.Canceled, Outcome: task.OutcomeCancelled}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			env := natstest.New(t)
+			frozen := newGate(t)
+			first := newBench(t, env, fleet, func(o *Options) { o.Hooks = &Hooks{BeforeEnd: frozen.wait} })
+			first.runner.f = func(context.Context, executor.Job) executor.Report { return c.rep }
+			mute := first.mute()
+			id := first.admitted(issue(1))
+			first.startWorker()
+			natstest.Eventually(t, "the first to freeze", func() bool { return frozen.waiting() == 1 })
+			mute.set(always)
+			second := newBench(t, env, steady)
+			release := make(chan struct{})
+			second.runner.f = hold(release)
+			second.startWorker()
+			natstest.Eventually(t, "the second to run it", func() bool { return len(second.runner.started()) == 1 })
+			want := second.record(id)
+			close(frozen.open)
+			natstest.Eventually(t, "the stale end to be discarded", func() bool {
+				return testutil.ToFloat64(first.worker.met.discarded) == 1
+			})
+			require.Equal(t, want, second.record(id))
+			close(release)
+			require.Equal(t, 2, second.reaches(id, task.Completed).Attempts)
+		})
+	}
+}
+
 func TestFinishWhoseAnswerWasLostIsDecidedOnce(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -1,0 +1,6 @@
+//go:build !ci
+
+package consumers
+
+// modelChecks is how many sequences a plain `go test` tries.
+const modelChecks = 150
