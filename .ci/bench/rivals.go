@@ -19,7 +19,7 @@ import (
 const redisConfig = "/etc/redis/redis.conf"
 
 // startRedis runs redis-server in dir on a free port.
-func startRedis(ctx context.Context, dir string) (addr string, stop func() error, err error) {
+func startRedis(ctx context.Context, dir string) (addr string, stop stopFunc, err error) {
 	host, port, err := freePort(ctx)
 	if err != nil {
 		return "", nil, err
@@ -34,12 +34,19 @@ func startRedis(ctx context.Context, dir string) (addr string, stop func() error
 		return "", nil, fmt.Errorf("start redis-server: %w; next: ./run installs it", err)
 	}
 	addr = net.JoinHostPort(host, port)
-	return addr, stopper(cmd), awaitPort(ctx, cmd, addr)
+	return addr, stopper(cmd), await(ctx, cmd, func() error {
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	})
 }
 
 // startPostgres makes a cluster in dir with PostgreSQL's own defaults and runs
 // it on a free port, as the user postgres where root asks.
-func startPostgres(ctx context.Context, dir string) (url string, stop func() error, err error) {
+func startPostgres(ctx context.Context, dir string) (url string, stop stopFunc, err error) {
 	bins, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if len(bins) == 0 {
 		return "", nil, errors.New("find postgres: there is none; next: ./run installs it")
@@ -66,7 +73,10 @@ func startPostgres(ctx context.Context, dir string) (url string, stop func() err
 	}
 	// As many connections as producers, so that commits can share a sync.
 	url = fmt.Sprintf("postgres://bench@%s/postgres?pool_max_conns=%d", net.JoinHostPort(host, port), slots)
-	return url, stopper(cmd), awaitPort(ctx, cmd, net.JoinHostPort(host, port))
+	// It listens before it takes connections.
+	return url, stopper(cmd), await(ctx, cmd, func() error {
+		return exec.CommandContext(ctx, filepath.Join(bin, "pg_isready"), "-q", "-h", host, "-p", port).Run()
+	})
 }
 
 // serverUser is whom postgres runs as, and gives dir to them: it refuses root.
@@ -94,27 +104,31 @@ func freePort(ctx context.Context) (host, port string, err error) {
 	return net.SplitHostPort(ports[0])
 }
 
+// stopFunc ends a server and returns the processor time that it and its own
+// processes have used.
+type stopFunc func() (cpu time.Duration, err error)
+
 // stopper ends a server as SIGINT does: postgres then ends its sessions.
-func stopper(cmd *exec.Cmd) func() error {
-	return func() error {
+func stopper(cmd *exec.Cmd) stopFunc {
+	return func() (time.Duration, error) {
 		_ = cmd.Process.Signal(os.Interrupt)
 		timer := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
 		defer timer.Stop()
 		if err := cmd.Wait(); err != nil {
-			return fmt.Errorf("stop %s: %w", filepath.Base(cmd.Path), err)
+			return 0, fmt.Errorf("stop %s: %w", filepath.Base(cmd.Path), err)
 		}
-		return nil
+		return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), nil
 	}
 }
 
-// awaitPort waits until somebody listens, and ends the server if nobody does.
-func awaitPort(ctx context.Context, cmd *exec.Cmd, addr string) error {
-	var d net.Dialer
-	for began := time.Now(); time.Since(began) < 30*time.Second; time.Sleep(20 * time.Millisecond) {
-		conn, err := d.DialContext(ctx, "tcp", addr)
-		if err == nil {
-			return conn.Close()
+// await waits until a server is there, and ends it if it does not come.
+func await(ctx context.Context, cmd *exec.Cmd, there func() error) error {
+	var err error
+	for began := time.Now(); time.Since(began) < 30*time.Second && ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
+		if err = there(); err == nil {
+			return nil
 		}
 	}
-	return errors.Join(fmt.Errorf("%s does not listen", filepath.Base(cmd.Path)), stopper(cmd)())
+	_, serr := stopper(cmd)()
+	return errors.Join(fmt.Errorf("wait for %s: %w", filepath.Base(cmd.Path), err), serr)
 }

@@ -42,8 +42,8 @@ func (l *asynqLife) close() error {
 	return errors.Join(l.client.Close(), l.redis.Close())
 }
 
-func (l *asynqLife) all(ctx context.Context, n int) error {
-	err := produce(0, n, func(i int) error {
+func (l *asynqLife) all(ctx context.Context, from, to int) error {
+	err := produce(from, to, func(i int) error {
 		d := delivery(i)
 		data, err := json.Marshal(&d)
 		if err != nil {
@@ -56,5 +56,5 @@ func (l *asynqLife) all(ctx context.Context, n int) error {
 		return fmt.Errorf("enqueue: %w", err)
 	}
 	ended := func() int { return int(l.redis.ZCard(ctx, "asynq:{default}:completed").Val()) }
-	return watched(ctx, func() bool { return ended() >= n }, ended)
+	return watched(ctx, func() bool { return ended() >= to }, ended)
 }

@@ -92,13 +92,13 @@ func (l *riverLife) close() error {
 	return err
 }
 
-func (l *riverLife) all(ctx context.Context, n int) error {
-	err := produce(0, n, func(i int) error {
+func (l *riverLife) all(ctx context.Context, from, to int) error {
+	err := produce(from, to, func(i int) error {
 		_, err := l.client.Insert(ctx, riverArgs{delivery(i)}, nil)
 		return err
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("insert: %w", err))
 	}
-	return watched(ctx, func() bool { return l.ended.Load() >= int64(n) }, func() int { return int(l.ended.Load()) })
+	return watched(ctx, func() bool { return l.ended.Load() >= int64(to) }, func() int { return int(l.ended.Load()) })
 }

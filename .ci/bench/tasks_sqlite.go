@@ -42,7 +42,7 @@ func (l *sqliteLife) close() error {
 	return l.db.Close()
 }
 
-func (l *sqliteLife) all(ctx context.Context, n int) error {
+func (l *sqliteLife) all(ctx context.Context, from, to int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	errs := make([]error, slots)
@@ -54,9 +54,9 @@ func (l *sqliteLife) all(ctx context.Context, n int) error {
 			}
 		})
 	}
-	err := produce(0, n, func(i int) error { return l.add(ctx, delivery(i)) })
+	err := produce(from, to, func(i int) error { return l.add(ctx, delivery(i)) })
 	if err == nil {
-		err = watched(ctx, func() bool { return l.ended.Load() >= int64(n) }, func() int { return int(l.ended.Load()) })
+		err = watched(ctx, func() bool { return l.ended.Load() >= int64(to) }, func() int { return int(l.ended.Load()) })
 	}
 	cancel()
 	wg.Wait()
