@@ -70,7 +70,7 @@ func (c *Client) FindPull(ctx context.Context, repo Repo, branch string) (found 
 			return resp, err
 		})
 		for _, p := range got {
-			if p.GetHead().GetRef() != branch || !strings.EqualFold(p.GetHead().GetRepo().GetOwner().GetLogin(), repo.Owner) {
+			if p.GetHead().GetRef() != branch || p.GetHead().GetRepo().GetID() != repo.ID {
 				continue
 			}
 			if found == nil || found.State != "open" && (p.GetState() == "open" || p.GetNumber() > found.Number) {

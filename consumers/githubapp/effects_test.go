@@ -168,6 +168,31 @@ func TestDT3TwoProcessesMakeOneOfEach(t *testing.T) {
 	require.Equal(t, 1, k.Count(githubtest.OpCreatePull))
 }
 
+// TestOneProcessMakesOneCommentAtOnce: within a process nobody even tries twice.
+func TestOneProcessMakesOneCommentAtOnce(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	held, looked := make(chan struct{}), make(chan struct{})
+	k.Fail(githubtest.Fault{Op: githubtest.OpListComments, Kind: githubtest.Hold, Until: looked, Held: func() { close(held) }})
+	var all sync.WaitGroup
+	put := func() {
+		if _, err := k.client.EnsureComment(t.Context(), k.thread(7), "hello"); err != nil {
+			t.Error(err)
+		}
+	}
+	all.Go(put)
+	<-held
+	for range 7 {
+		all.Go(put)
+	}
+	require.Eventually(t, func() bool { return k.client.threads.waiting(k.thread(7).String()) == 8 }, 10*time.Second, time.Millisecond)
+	require.Equal(t, 1, k.Requests(githubtest.OpListComments), "the others wait")
+	close(looked)
+	all.Wait()
+	require.Equal(t, 1, k.Count(githubtest.OpCreateComment))
+	require.Zero(t, k.client.threads.waiting(k.thread(7).String()))
+}
+
 // TestTwoProcessesThatBothCreatedTheCommentKeepTheOlder lets two processes
 // see an empty thread before either creates.
 func TestTwoProcessesThatBothCreatedTheCommentKeepTheOlder(t *testing.T) {

@@ -185,3 +185,13 @@ func (k *kit) gauge(t *testing.T, name string, labels ...string) (float64, bool)
 	}
 	return 0, false
 }
+
+// waiting counts who holds or wants a key.
+func (k *keyed) waiting(key string) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if l := k.of[key]; l != nil {
+		return l.waiting
+	}
+	return 0
+}
