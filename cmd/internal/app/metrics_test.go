@@ -9,6 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
+
+	"github.com/belay-run/belay/kv/natstest"
 )
 
 func TestMetricsAreNamedByTheRules(t *testing.T) {
@@ -45,14 +47,17 @@ func TestTasksAreCountedFromTheReadModel(t *testing.T) {
 	first, second := r.accept(1), r.accept(2)
 	r.await(first, "running")
 	r.await(second, "queued")
-	require.Contains(t, metrics(), `belay_tasks{state="queued"} 1`)
-	require.Contains(t, metrics(), `belay_tasks{state="running"} 1`)
+	shows := func(line string) { // once the watch has brought it
+		natstest.Eventually(t, line, func() bool { return strings.Contains(metrics(), line+"\n") })
+	}
+	shows(`belay_tasks{state="queued"} 1`)
+	shows(`belay_tasks{state="running"} 1`)
 	require.Contains(t, metrics(), "belay_view_synced 1")
 	require.Contains(t, metrics(), "belay_workers 1")
 	require.Regexp(t, `belay_build_info\{[^}]*version="test"`, metrics())
 	r.release()
 	r.awaitAll(2, "done")
-	require.Contains(t, metrics(), `belay_tasks{state="completed"} 2`)
+	shows(`belay_tasks{state="completed"} 2`)
 }
 
 // X01: what a payload says is never a label.
