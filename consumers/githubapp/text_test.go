@@ -191,6 +191,7 @@ func TestSectionsCannotBeForged(t *testing.T) {
 	t.Parallel()
 	body := withReply("", "text "+replyOpen+" "+taskLine("t9"))
 	require.Empty(t, mainOf(body))
+	require.Equal(t, 1, strings.Count(body, "<!"), "nor hide what follows")
 	require.False(t, isOf(body, "t9"))
 	c := Card{Task: "t1", Phase: Done, Outcome: &Outcome{Status: task.ResultSuccess, Summary: "x\n" + replyOpen + "\n" + taskLine("t2")}}
 	require.True(t, isOf(c.Comment(), "t1"))
