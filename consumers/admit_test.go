@@ -326,7 +326,7 @@ func TestRetryNeverOverwritesANewerReview(t *testing.T) {
 	_, _, err := b.store.Change(t.Context(), 7, old, func(r task.Record) (task.Record, error) { return r.Retry(time.Now()) }, nil)
 	require.NoError(t, err)
 	b.seen(old, task.Queued)
-	stays(t, b, 8, "the newer one runs on", func() bool { return b.worker.holds(newer) })
+	stays(t, b, 3, "the newer one runs on", func() bool { return b.worker.holds(newer) })
 	close(release)
 	require.Equal(t, 1, b.reaches(newer, task.Completed).Attempts)
 	require.Equal(t, newer, b.reaches(old, task.Superseded).SupersededBy)
@@ -334,7 +334,7 @@ func TestRetryNeverOverwritesANewerReview(t *testing.T) {
 
 func TestOnSupersedeCancelEndsTheRunningReview(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, natstest.New(t), func(o *Options) { o.OnSupersede = SupersedeCancel })
+	b := newBench(t, natstest.New(t), watchOnly, func(o *Options) { o.OnSupersede = SupersedeCancel })
 	b.runner.f = func(ctx context.Context, j executor.Job) executor.Report {
 		if j.Task.HeadSHA == "a1" {
 			return hold(nil)(ctx, j)
@@ -344,10 +344,8 @@ func TestOnSupersedeCancelEndsTheRunningReview(t *testing.T) {
 	b.start()
 	old := b.accept(review(3, "a1", "", 1))
 	b.reaches(old, task.Running)
-	began := time.Now()
 	newer := b.accept(review(3, "a2", "a1", 2))
 	r := b.reaches(old, task.Superseded)
-	require.Less(t, time.Since(began), time.Second)
 	require.Equal(t, newer, r.SupersededBy)
 	require.Equal(t, task.OutcomeSuperseded, r.AttemptLog[0].Outcome)
 	require.Equal(t, 1, b.reaches(newer, task.Completed).Attempts)

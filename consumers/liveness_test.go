@@ -90,14 +90,14 @@ func TestQ02TwoOfThreeBeatsLostIsNoDeath(t *testing.T) {
 	a.reaches(id, task.Running)
 	b := newBench(t, env, steady)
 	b.startWorker()
-	stays(t, b, 14, "the attempt lives", func() bool {
+	stays(t, b, 8, "the attempt lives", func() bool {
 		s, ok := b.view.Standing(id)
 		return !ok || s.State == task.Running && s.Holder.Boot == a.opts.Boot
 	})
 	close(release)
 	r := b.reaches(id, task.Completed)
 	require.Equal(t, 1, r.Attempts)
-	require.Greater(t, testutil.ToFloat64(a.worker.met.beats.WithLabelValues("failed")), 6.0)
+	require.Greater(t, testutil.ToFloat64(a.worker.met.beats.WithLabelValues("failed")), 3.0)
 }
 
 func TestQ06LongRunIsNotTakenWhileItsProcessBeats(t *testing.T) {
@@ -111,7 +111,7 @@ func TestQ06LongRunIsNotTakenWhileItsProcessBeats(t *testing.T) {
 	a.reaches(id, task.Running)
 	b := newBench(t, env, steady)
 	b.startWorker()
-	stays(t, b, 12, "held by its first attempt", func() bool { return len(b.runner.started()) == 0 })
+	stays(t, b, 8, "held by its first attempt", func() bool { return len(b.runner.started()) == 0 })
 	close(release)
 	require.Equal(t, 1, a.reaches(id, task.Completed).Attempts)
 }
@@ -131,7 +131,7 @@ func TestQ18TwoProcessesOfOneNameDoNotDisturbEachOther(t *testing.T) {
 	b.startWorker()
 	drained := make(chan error, 1)
 	go func() { drained <- a.worker.Stop(context.Background()) }()
-	stays(t, b, 10, "the draining run lives", func() bool { return len(b.runner.started()) == 0 })
+	stays(t, b, 7, "the draining run lives", func() bool { return len(b.runner.started()) == 0 })
 	close(release)
 	require.NoError(t, <-drained)
 	r := b.reaches(x, task.Completed)
@@ -207,7 +207,7 @@ func TestQ02StuckRecoveryDoesNotStopBeats(t *testing.T) {
 	b.admittedHeld(issue(1), "deadboot")
 	b.startWorker()
 	natstest.Eventually(t, "recovery to be stuck", reached.Load)
-	stays(t, b, 10, "beating", func() bool { return !b.worker.silent() })
+	stays(t, b, 6, "beating", func() bool { return !b.worker.silent() })
 	close(block)
 	natstest.Eventually(t, "the orphan to run", func() bool { return len(b.runner.started()) == 1 })
 }
@@ -216,7 +216,7 @@ func TestQ02StuckRecoveryDoesNotStopBeats(t *testing.T) {
 // same order as a server restart brings, by the watch alone.
 func TestQ16LostAttemptIsCancelledByTheWatch(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, natstest.New(t))
+	b := newBench(t, natstest.New(t), watchOnly)
 	causes := make(chan error, 1)
 	b.runner.f = func(ctx context.Context, j executor.Job) executor.Report {
 		if j.Attempt > 1 {
@@ -231,13 +231,11 @@ func TestQ16LostAttemptIsCancelledByTheWatch(t *testing.T) {
 	r := b.reaches(id, task.Running)
 	a := r.Open()
 	h := task.Holder{N: a.N, Boot: a.Boot, Nonce: a.Nonce}
-	began := time.Now()
 	_, _, err := b.store.Change(t.Context(), 7, id, func(r task.Record) (task.Record, error) {
 		return r.EndAttempt(h, task.Ending{Outcome: task.OutcomeInterrupted}, 2, time.Now())
 	}, nil)
 	require.NoError(t, err)
 	require.ErrorIs(t, <-causes, errTaken)
-	require.Less(t, time.Since(began), time.Second)
 	require.Equal(t, 2, b.reaches(id, task.Completed).Attempts)
 }
 

@@ -3,4 +3,4 @@
 package consumers
 
 // modelChecks is how many sequences a plain `go test` tries.
-const modelChecks = 150
+const modelChecks = 60

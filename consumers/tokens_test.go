@@ -244,7 +244,7 @@ func TestQ27AnyPauseStopsClaimsOnly(t *testing.T) {
 			b.start()
 			id := b.accept(issue(1))
 			b.seen(id, task.Queued)
-			stays(t, b, 8, "paused", func() bool { return len(b.runner.started()) == 0 })
+			stays(t, b, 3, "paused", func() bool { return len(b.runner.started()) == 0 })
 			require.Equal(t, task.Queued, b.record(id).State)
 			bucket, err := env.JS.KeyValue(t.Context(), "STATE")
 			require.NoError(t, err)
