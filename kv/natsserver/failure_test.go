@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belay-run/belay/kv/natsserver"
+	"github.com/belay-run/belay/kv/natstest"
 )
 
 // refused starts a server that must not start, and returns the error: of the
@@ -183,16 +184,23 @@ func TestConfigFileMissing(t *testing.T) {
 	require.EqualError(t, err, "nats configuration: open "+path+": no such file or directory: check --nats-config (or `config` under [nats])")
 }
 
-// hang makes a nats.conf at which nats-server's Start hangs until the test's
-// end: it writes its process id to a pipe that nobody reads.
-func hang(t *testing.T) string {
+// hang makes a nats.conf at which nats-server's Start on dir hangs until the
+// test's end: it writes its process id to a pipe that nobody reads.
+func hang(t *testing.T, dir string) string {
 	t.Helper()
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
 	t.Cleanup(func() {
 		f, err := os.OpenFile(pipe, os.O_RDWR|syscall.O_NONBLOCK, 0)
 		require.NoError(t, err)
-		t.Cleanup(func() { f.Close() })
+		defer f.Close()
+		// The server now starts, and stops; until then it writes to dir.
+		lock, err := os.Open(filepath.Join(dir, "lock"))
+		require.NoError(t, err)
+		defer lock.Close()
+		natstest.Eventually(t, "the server to leave "+dir, func() bool {
+			return syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
+		})
 	})
 	return file(t, "listen: 127.0.0.1:-1\npid_file: '"+pipe+"'\njetstream: enabled")
 }
@@ -201,7 +209,7 @@ func hang(t *testing.T) string {
 func TestWatchdog(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	o := natsserver.Options{Dir: dir, ConfigFile: hang(t), StartTimeout: 50 * time.Millisecond}
+	o := natsserver.Options{Dir: dir, ConfigFile: hang(t, dir), StartTimeout: 50 * time.Millisecond}
 	err := refused(t, natsserver.ErrStore, o)
 	require.EqualError(t, err, "nats-server did not come up within 50ms on "+dir+
 		"/jetstream: the store there may be damaged; move it away to start empty, or restore a backup")
@@ -212,7 +220,8 @@ func TestStartIsCancelled(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := natsserver.Start(ctx, natsserver.Options{Dir: t.TempDir(), ConfigFile: hang(t)})
+	dir := t.TempDir()
+	_, err := natsserver.Start(ctx, natsserver.Options{Dir: dir, ConfigFile: hang(t, dir)})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NotErrorIs(t, err, natsserver.ErrStore)
 	require.EqualError(t, err, "start nats-server: context deadline exceeded")
