@@ -37,6 +37,12 @@ func takeLock(dir string) (*os.File, error) {
 	return f, nil
 }
 
+// giveLock ends the lock. Closing alone would not: a process that is being
+// started has a copy of the file until its exec.
+func giveLock(f *os.File) error {
+	return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
+}
+
 // writePID replaces the content of the lock file by this process's id.
 func writePID(f *os.File) error {
 	if err := f.Truncate(0); err != nil {

@@ -86,7 +86,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 	s, err := newServer(ctx, o, lock)
 	if err != nil {
-		return nil, errors.Join(err, lock.Close())
+		return nil, errors.Join(err, giveLock(lock))
 	}
 	if err := s.start(ctx, o.StartTimeout); err != nil {
 		s.abandon()
@@ -183,7 +183,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 			s.ns.Shutdown()
 			s.ns.WaitForShutdown()
 			<-s.started
-			_ = s.lock.Close() // only gives the lock back
+			_ = giveLock(s.lock) // only gives the lock back
 		}()
 	})
 	select {

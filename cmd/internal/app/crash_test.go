@@ -37,7 +37,7 @@ func TestKillAtEveryPoint(t *testing.T) {
 	} {
 		t.Run(tt.point, func(t *testing.T) {
 			t.Parallel()
-			j := job{Dir: t.TempDir(), Name: "w", Concurrency: 1, MaxRetries: 2, Drain: time.Second, Beat: 100 * time.Millisecond}
+			j := job{Dir: t.TempDir(), Name: "w", Concurrency: 1, MaxRetries: 2, Drain: time.Second, Beat: time.Second}
 			r := rigOf(t, j.Dir)
 			doomed := j
 			doomed.Point = tt.point
@@ -82,7 +82,7 @@ func TestKillBetweenTheStepsOfASupersession(t *testing.T) {
 	for _, point := range []string{"before update supersede", "after update supersede", "before update task", "after update task"} {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
-			j := job{Dir: t.TempDir(), Name: "w", Concurrency: 1, MaxRetries: 2, Drain: time.Second, Beat: 100 * time.Millisecond}
+			j := job{Dir: t.TempDir(), Name: "w", Concurrency: 1, MaxRetries: 2, Drain: time.Second, Beat: time.Second}
 			r := rigOf(t, j.Dir)
 			c := spawn(t, j)
 			r.speakTo(c)

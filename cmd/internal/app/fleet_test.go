@@ -31,7 +31,7 @@ func newFleet(t *testing.T) *fleet {
 	f.nats = spawn(t, job{Dir: dir, NATS: true, Port: port})
 	f.job = job{
 		Dir: dir, URL: f.url, Name: "worker", Script: tell, Concurrency: 1, MaxRetries: 2,
-		Drain: time.Millisecond, Beat: 200 * time.Millisecond,
+		Drain: time.Millisecond, Beat: 500 * time.Millisecond,
 	}
 	return f
 }
