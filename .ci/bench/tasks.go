@@ -191,7 +191,9 @@ func openBelayLife(ctx context.Context, dir, syncInterval string) (life, error) 
 	return belayLife{s}, nil
 }
 
-func (b belayLife) all(ctx context.Context, from, to int) error { return enqueueAll(ctx, b.stack, from, to) }
+func (b belayLife) all(ctx context.Context, from, to int) error {
+	return enqueueAll(ctx, b.stack, from, to)
+}
 
 func reportLives(all []lived) {
 	of := func(v string, number func(lived) float64) series {

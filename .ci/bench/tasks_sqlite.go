@@ -50,7 +50,9 @@ func (l *sqliteLife) all(ctx context.Context, from, to int) error {
 	for i := range slots {
 		wg.Go(func() {
 			for ctx.Err() == nil && errs[i] == nil {
-				errs[i] = l.work(ctx)
+				if err := l.work(ctx); ctx.Err() == nil {
+					errs[i] = err
+				}
 			}
 		})
 	}
@@ -60,12 +62,7 @@ func (l *sqliteLife) all(ctx context.Context, from, to int) error {
 	}
 	cancel()
 	wg.Wait()
-	for _, e := range errs {
-		if e != nil && !errors.Is(e, context.Canceled) {
-			err = errors.Join(err, e)
-		}
-	}
-	return err
+	return errors.Join(append(errs, err)...)
 }
 
 func (l *sqliteLife) add(ctx context.Context, d task.Delivery) error {
