@@ -130,7 +130,7 @@ func newBenchOn(t *testing.T, env *natstest.Env, nc *nats.Conn, js jetstream.Jet
 		Familiar: func(id string) (executor.Familiar, bool) { return executor.Familiar{ID: id}, true },
 		Logger:   logger, Now: time.Now, Registerer: reg, Name: "test", Boot: NewBoot(), Alone: true,
 		Concurrency: 2, MaxRetries: 2, Timeout: time.Minute, DrainTimeout: 5 * time.Second,
-		Backoff: func(int) time.Duration { return 0 }, BeatEvery: 250 * time.Millisecond, ProbeEvery: 100 * time.Millisecond,
+		Backoff: func(int) time.Duration { return 0 }, BeatEvery: beat, ProbeEvery: 100 * time.Millisecond,
 	}
 	for _, f := range change {
 		f(&b.opts)

@@ -120,7 +120,7 @@ func TestQ18TwoProcessesOfOneNameDoNotDisturbEachOther(t *testing.T) {
 	t.Parallel()
 	env := natstest.New(t)
 	release := make(chan struct{})
-	a := newBench(t, env, steady)
+	a := newBench(t, env, steady, func(o *Options) { o.DrainTimeout = time.Minute })
 	a.runner.f = hold(release)
 	x := a.admitted(issue(1))
 	a.startWorker()

@@ -8,8 +8,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// Most tests wait for beats most of the time: more of them than cores.
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	if err := flag.Set("test.parallel", parallelTests); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)

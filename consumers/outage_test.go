@@ -23,7 +23,7 @@ func TestRestartOfTheServerStealsNoLiveRun(t *testing.T) {
 	t.Parallel()
 	env := natstest.New(t, natstest.WithListener())
 	p := newProxy(t, env)
-	slow := func(o *Options) { o.Alone, o.BeatEvery = false, 500*time.Millisecond }
+	slow := func(o *Options) { o.Alone, o.BeatEvery = false, 2*beat }
 	a, b := p.through(env, silence, slow), p.through(env, silence, slow)
 	release := make(chan struct{})
 	a.runner.f, b.runner.f = hold(release), hold(release)
@@ -50,7 +50,7 @@ func TestResultWaitsForTheStore(t *testing.T) {
 	t.Parallel()
 	env := natstest.New(t, natstest.WithListener())
 	p := newProxy(t, env)
-	b := p.through(env, silence, func(o *Options) { o.BeatEvery = time.Second })
+	b := p.through(env, silence, func(o *Options) { o.BeatEvery = 2 * beat })
 	release := make(chan struct{})
 	b.runner.f = hold(release)
 	id := b.admitted(issue(1))
@@ -79,7 +79,7 @@ func TestJ11Q10OutageOfSeveralBeats(t *testing.T) {
 			env := natstest.New(t, natstest.WithListener())
 			p := newProxy(t, env)
 			log := newLines()
-			b := p.through(env, slog.New(log), func(o *Options) { o.BeatEvery = 100 * time.Millisecond })
+			b := p.through(env, slog.New(log), func(o *Options) { o.BeatEvery = beat })
 			b.runner.f = func(ctx context.Context, j executor.Job) executor.Report {
 				if j.Task.Number == 1 && j.Attempt == 1 {
 					return hold(nil)(ctx, j)
@@ -119,7 +119,7 @@ func TestSlowLineLosesNothing(t *testing.T) {
 	t.Parallel()
 	env := natstest.New(t, natstest.WithListener())
 	p := newProxy(t, env)
-	b := p.through(env, silence, func(o *Options) { o.Alone, o.BeatEvery = false, 300*time.Millisecond })
+	b := p.through(env, silence, func(o *Options) { o.Alone, o.BeatEvery = false, beat })
 	p.slow(10 * time.Millisecond)
 	b.start()
 	var ids []task.ID

@@ -18,7 +18,7 @@ import (
 func fleet(o *Options) { o.Alone = false }
 
 // steady is a fleet whose beats a busy machine does not miss.
-func steady(o *Options) { o.Alone, o.BeatEvery = false, 500*time.Millisecond }
+func steady(o *Options) { o.Alone, o.BeatEvery = false, 2*beat }
 
 // watchOnly leaves a process nothing but the watch to be woken by.
 func watchOnly(o *Options) { o.BeatEvery, o.ProbeEvery = time.Hour, time.Hour }

@@ -178,7 +178,7 @@ func (b *bench) only() task.ID {
 func TestBeatsAndClaimsDoNotBlockEachOther(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, natstest.New(t), func(o *Options) {
-		o.Concurrency, o.BeatEvery, o.ProbeEvery = 8, 20*time.Millisecond, time.Millisecond
+		o.Concurrency, o.BeatEvery, o.ProbeEvery = 8, beat/4, time.Millisecond
 	})
 	b.start()
 	var ids []task.ID
