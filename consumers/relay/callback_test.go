@@ -7,6 +7,8 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -216,7 +218,9 @@ func TestOB49RebindingIsSeenAtDialTime(t *testing.T) {
 
 func TestTLSIsVerified(t *testing.T) {
 	t.Parallel()
-	srv := httptest.NewTLSServer(status(204))
+	srv := httptest.NewUnstartedServer(status(204))
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
+	srv.StartTLS()
 	t.Cleanup(srv.Close)
 	a := post(t, srv.URL)
 	require.Equal(t, Refused, a.Verdict, "an unknown authority: nothing was sent")

@@ -219,19 +219,33 @@ func TestOutcomeWaitsForTheStore(t *testing.T) {
 func TestOB54PurgedRecordIsNotTriedAgain(t *testing.T) {
 	t.Parallel()
 	g := newRig(t, natstest.New(t))
-	waiting := make(chan struct{})
 	ch := g.play("c", func(context.Context, Message) Answer { return Answer{Verdict: Refused, Reason: "503"} })
-	r := g.start(func(o *Options) { o.Waits = []time.Duration{0, 300 * time.Millisecond, 0} })
+	var updates atomic.Int32
+	var once sync.Once
+	waiting, purged := make(chan struct{}), make(chan struct{})
+	g.store.SetHooks(&kv.Hooks{
+		Before: func(_ context.Context, op, _ string) error {
+			if op == "get" && updates.Load() == 2 { // the claim and the first try are written down
+				once.Do(func() { close(waiting); <-purged })
+			}
+			return nil
+		},
+		After: func(_ context.Context, op, _ string) error {
+			if op == "update" {
+				updates.Add(1)
+			}
+			return nil
+		},
+	})
+	r := g.start()
 	g.put("r", "c", of("t", 1))
-	go func() {
-		defer close(waiting)
-		natstest.Eventually(t, "the first try", func() bool { return ch.times("r") == 1 })
-	}()
 	<-waiting
-	natstest.Eventually(t, "the wait to be written down", func() bool { return !g.find("r").NotBefore.IsZero() })
-	n, err := g.store.PurgeTask(t.Context(), "t")
+	other, err := kv.OpenOutboxStore(t.Context(), g.js, g.now)
+	require.NoError(t, err)
+	n, err := other.PurgeTask(t.Context(), "t")
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
+	close(purged)
 	natstest.Eventually(t, "the delivery to end", func() bool { return r.Progress().InFlight == 0 })
 	require.Equal(t, 1, ch.times("r"))
 }
@@ -288,5 +302,6 @@ func (g *rig) ended(delivery string) task.Record {
 	rec.Intents = []task.Intent{in}
 	_, err = g.tasks.Create(context.Background(), rec)
 	require.NoError(g.t, err)
+	natstest.Eventually(g.t, "the view to see the intents", func() bool { return len(g.view.Underived(9)) > 0 })
 	return rec
 }

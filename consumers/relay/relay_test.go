@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -76,7 +77,6 @@ func TestO01OB35SweepAtTheStart(t *testing.T) {
 	rec := g.ended("d1")
 	id := outbox.DerivedID(string(rec.ID), 1)
 	g.put("old", "callback:ci")
-	natstest.Eventually(t, "the view to see the intents", func() bool { return len(g.view.Underived(9)) == 1 })
 	g.start()
 	g.reaches(id, outbox.Delivered)
 	g.reaches("old", outbox.Delivered)
@@ -234,18 +234,23 @@ func TestO12OB36DeadRecipientDelaysNobody(t *testing.T) {
 	}
 	natstest.Eventually(t, "the view to know them all", func() bool { return g.view.OutboxCounts().ByStatus[outbox.Pending] == 40 })
 	r := g.start(func(o *Options) { o.Concurrency, o.PerRecipient = 8, 4 })
-	natstest.Eventually(t, "the dead one to be tried", func() bool { return dead.times("dead0") == 1 })
+	natstest.Eventually(t, "the dead one to be tried", func() bool { return dead.total() > 0 })
 	for i := range 20 {
 		id := outbox.ID(fmt.Sprint("alive", i))
 		g.put(id, "callback:alive", toward("alive"))
 		g.reaches(id, outbox.Delivered)
 		require.LessOrEqual(t, r.Progress().InFlight, 5)
 	}
-	natstest.Eventually(t, "the seat to be freed and taken again", func() bool { return dead.times("dead5") == 1 })
-	rec := g.find("dead0")
-	require.Equal(t, outbox.Delivering, rec.Status)
-	require.Contains(t, rec.LastError, "no answer after the request was written")
-	require.Equal(t, 1, dead.times("dead0"), "never again")
+	natstest.Eventually(t, "seats to be freed and taken again", func() bool { return dead.total() > 5 })
+	unknown := 0
+	for i := range 40 {
+		id := outbox.ID(fmt.Sprint("dead", i))
+		require.LessOrEqual(t, dead.times(id), 1, "never again")
+		if rec := g.find(id); rec.Status == outbox.Delivering && strings.Contains(rec.LastError, "no answer after the request was written") {
+			unknown++
+		}
+	}
+	require.Positive(t, unknown)
 }
 
 // A relay that is stopped leaves no goroutine, whatever it does, however often
