@@ -44,6 +44,9 @@ func startRedis(ctx context.Context, dir string) (addr string, stop stopFunc, er
 	})
 }
 
+// postgresConns is how many connections River shares, found by trying.
+const postgresConns = 16
+
 // startPostgres makes a cluster in dir with PostgreSQL's own defaults and runs
 // it on a free port, as the user postgres where root asks.
 func startPostgres(ctx context.Context, dir string) (url string, stop stopFunc, err error) {
@@ -71,8 +74,8 @@ func startPostgres(ctx context.Context, dir string) (url string, stop stopFunc, 
 	if err := cmd.Start(); err != nil {
 		return "", nil, fmt.Errorf("start postgres: %w", err)
 	}
-	// As many connections as producers, so that commits can share a sync.
-	url = fmt.Sprintf("postgres://bench@%s/postgres?pool_max_conns=%d", net.JoinHostPort(host, port), slots)
+	// More connections cost more processor than shared commits save.
+	url = fmt.Sprintf("postgres://bench@%s/postgres?pool_max_conns=%d", net.JoinHostPort(host, port), postgresConns)
 	// It listens before it takes connections.
 	return url, stopper(cmd), await(ctx, cmd, func() error {
 		return exec.CommandContext(ctx, filepath.Join(bin, "pg_isready"), "-q", "-h", host, "-p", port).Run()
