@@ -166,8 +166,11 @@ func (w *Worker) pullWait(ctx context.Context) {
 const (
 	// releaseTimeout bounds how long released runs may take to end.
 	releaseTimeout = 10 * time.Second
-	// hurriedTimeout is that bound once ctx has ended.
+	// hurriedTimeout bounds what waits for the store once ctx has ended.
 	hurriedTimeout = 2 * time.Second
+	// killTimeout is that bound for runs: a command that does not heed
+	// SIGTERM is killed after its grace, and its attempt shall be free too.
+	killTimeout = executor.DefaultKillGrace + time.Second
 )
 
 // finishWait waits for the ends of released runs. A store that does not
@@ -184,7 +187,7 @@ func (w *Worker) finishWait(ctx context.Context, done <-chan struct{}) error {
 		case <-done:
 			return nil
 		case <-long.C:
-		case <-time.After(hurriedTimeout):
+		case <-time.After(killTimeout):
 		}
 	}
 	w.stopWork()

@@ -67,7 +67,7 @@ func TestPauseAndResume(t *testing.T) {
 	h := newHost(t, "", "")
 	p := h.serve()
 	h.ok("pause")
-	id := h.send()
+	id := h.accept(1)
 	natstest.Eventually(t, "it to be admitted", func() bool { return h.show(id).Status == "queued" })
 	p.stop()
 	p = h.serve() // a pause outlives the process
@@ -84,7 +84,10 @@ func TestClientsWithAToken(t *testing.T) {
 	h.environ = []string{"BELAY_API_MODE=token", "BELAY_API_SERVICE_TOKEN=" + token}
 	p := h.serve()
 	id := h.send()
-	h.await(id, "done") // by the configuration's own token
+	h.client.token = token
+	h.await(id, "done")
+	h.ok("tasks", "show", id) // by the configuration's own token
+	h.client.token = ""
 	h.environ = nil
 	got := h.try("tasks", "ls")
 	require.Equal(t, exitError, got.code)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,8 +17,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belay-run/belay/cmd/internal/config"
 	"github.com/belay-run/belay/kv/natstest"
 )
 
@@ -29,6 +30,7 @@ type host struct {
 	dir                 string
 	public, admin, nats string // addresses
 	environ             []string
+	client              *apiClient
 }
 
 // hostSecret is among those of the configuration.
@@ -40,6 +42,7 @@ const hostSecret = "a-long-enough-test-secret"
 func newHost(t *testing.T, worker, script string) *host {
 	t.Helper()
 	h := &host{t: t, dir: t.TempDir(), public: freePort(t), admin: freePort(t), nats: freePort(t)}
+	h.client = &apiClient{http: newHTTPClient(), base: "http://" + h.public}
 	command := "[]"
 	if script != "" {
 		b, err := json.Marshal([]string{"/bin/sh", "-c", script, "task", "{brief}", "{result}", h.dir})
@@ -207,19 +210,41 @@ func (p *process) kill() {
 
 // get asks the public listener; 0 when there is none.
 func (h *host) get(path string) int {
-	ctx, cancel := context.WithTimeout(h.t.Context(), 15*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+h.public+path, nil)
+	h.t.Helper()
+	req, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, h.client.base+path, nil)
 	require.NoError(h.t, err)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0
-	}
-	_ = resp.Body.Close()
-	return resp.StatusCode
+	ans, _ := h.client.do(req)
+	return ans.status
 }
 
-// send sends an issue with `belay send` and returns its task.
+// post sends an issue as GitHub does and returns its task, "" if it was not
+// accepted.
+func (h *host) post(number int) string {
+	h.t.Helper()
+	cfg := config.Default("")
+	cfg.Familiars[0].TriggerLabels = []string{"bug"}
+	tree, err := loadPayload("issues.labeled", nil, newVocabulary(cfg, time.Now()))
+	require.NoError(h.t, err)
+	require.NoError(h.t, setValue(tree, fmt.Sprintf("issue.number=%d", number)))
+	body, err := encode(tree)
+	require.NoError(h.t, err)
+	ans, err := h.client.deliver(h.t.Context(), &hook{event: "issues.labeled", id: uuid.NewString(), body: body, secret: hostSecret})
+	var got hookAnswer
+	if err != nil || ans.status != http.StatusOK || json.Unmarshal(ans.body, &got) != nil {
+		return ""
+	}
+	return got.Task
+}
+
+// accept is post of what must be accepted.
+func (h *host) accept(number int) string {
+	h.t.Helper()
+	id := h.post(number)
+	require.NotEmpty(h.t, id)
+	return id
+}
+
+// send is `belay send`; it returns the task.
 func (h *host) send(args ...string) string {
 	h.t.Helper()
 	var line struct{ Answer hookAnswer }
@@ -229,7 +254,7 @@ func (h *host) send(args ...string) string {
 	return line.Answer.Task
 }
 
-// shown is what tests read of `belay tasks show -o json`.
+// shown is what tests read of a task.
 type shown struct {
 	ID, Status, Summary string
 	Attempts            []struct{ Outcome string }
@@ -237,15 +262,21 @@ type shown struct {
 
 func (h *host) show(id string) shown {
 	h.t.Helper()
-	var one shown
-	out := h.ok("tasks", "show", id, "-o", "json")
-	require.NoError(h.t, json.Unmarshal([]byte(out), &one), out)
-	return one
+	var one struct{ Task shown }
+	ans, err := h.client.get(h.t.Context(), "/api/github/tasks/"+id, nil)
+	require.NoError(h.t, err)
+	require.NoError(h.t, json.Unmarshal(ans.body, &one))
+	return one.Task
 }
 
 func (h *host) await(id, status string) shown {
 	h.t.Helper()
 	var got shown
+	defer func() {
+		if h.t.Failed() {
+			h.t.Logf("task %s is %+v", id, got)
+		}
+	}()
 	natstest.Eventually(h.t, "task "+id+" to be "+status, func() bool { got = h.show(id); return got.Status == status })
 	return got
 }

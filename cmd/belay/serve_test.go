@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -20,12 +19,12 @@ func TestSIGTERMDrains(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, `drain_timeout = "1m"`, gated)
 	p := h.serve()
-	id := h.send()
+	id := h.accept(1)
 	h.await(id, "running")
 	p.signal(syscall.SIGTERM)
 	natstest.Eventually(t, "the doors to close", func() bool { return h.get("/readyz") == http.StatusServiceUnavailable })
 	require.Equal(t, http.StatusOK, h.get("/livez"))
-	require.Equal(t, exitError, h.try("send", "issues.labeled").code)
+	require.Empty(t, h.post(2), "no more webhooks")
 	h.release()
 	require.Equal(t, exitOK, p.exit(), "%s", p.out)
 
@@ -40,13 +39,13 @@ func TestSecondSIGTERMIsImmediate(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, "drain_timeout = \"10m\"\nmax_retries = 0", gated)
 	p := h.serve()
-	id := h.send()
+	id := h.accept(1)
 	h.await(id, "running")
 	p.signal(syscall.SIGTERM)
 	natstest.Eventually(t, "the doors to close", func() bool { return h.get("/readyz") == http.StatusServiceUnavailable })
 	began := time.Now()
 	p.signal(syscall.SIGTERM)
-	p.exit()
+	require.Equal(t, exitOK, p.exit(), "%s", p.out)
 	require.Less(t, time.Since(began), 10*time.Second)
 
 	p = h.serve()
@@ -80,7 +79,7 @@ func TestServeOnTheNATSOfAnother(t *testing.T) {
 	second := newHost(t, "", "")
 	second.external("nats://belay:" + string(password) + "@" + first.nats)
 	q := second.serve()
-	id := second.send()
+	id := second.accept(1)
 	second.await(id, "done")
 	require.Equal(t, id, first.await(id, "done").ID)
 	require.Contains(t, q.out.String(), first.nats)
@@ -94,12 +93,12 @@ func TestServeOnTheNATSOfAnother(t *testing.T) {
 // DT-2: what was accepted is there after kill -9, whenever it comes.
 func TestDT2KillLosesNothing(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, "concurrency = 2", `sleep 0.05; `+succeed)
+	h := newHost(t, "concurrency = 2\nmax_retries = 9", `sleep 0.05; `+succeed)
 	var ids []string
 	for round := range 3 {
 		p := h.serve()
 		for range 3 {
-			ids = append(ids, h.send("--set", fmt.Sprintf("issue.number=%d", len(ids)+1)))
+			ids = append(ids, h.accept(len(ids)+1))
 		}
 		if round == 1 {
 			natstest.Eventually(t, "one to run", func() bool { return h.show(ids[len(ids)-1]).Status != "queued" })

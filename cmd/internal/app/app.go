@@ -151,7 +151,7 @@ func (a *App) openStores(ctx context.Context) error {
 	}
 	a.store.SetHooks(a.o.StoreHooks)
 	a.deliv.Hooks = a.o.StoreHooks
-	a.cleanups.push("audit trail", within(partingTimeout, a.audit.Close))
+	a.cleanups.push("audit trail", parting(a.audit.Close))
 	return nil
 }
 
@@ -228,9 +228,9 @@ func (a *App) startConsumers(ctx context.Context) error {
 		Dedupe: days(c.Storage.DedupeDays), Every: a.o.RetainEvery, Now: a.o.Now, Logger: a.log, Registerer: a.reg,
 	})
 	keep.Start()
-	a.cleanups.push("retention", within(partingTimeout, keep.Stop))
+	a.cleanups.push("retention", parting(keep.Stop))
 	a.admit.Start()
-	a.cleanups.push("admission", within(partingTimeout, a.admit.Stop))
+	a.cleanups.push("admission", parting(a.admit.Stop))
 	a.cleanups.push("doors", a.closeDoors)
 	return nil
 }

@@ -11,7 +11,12 @@ import (
 // partingTimeout bounds a step that waits for the store: what it has not
 // written by then comes again, or is counted as lost. A store that is gone
 // must not hold a stop up (J30).
-const partingTimeout = 3 * time.Second
+const (
+	partingTimeout = 3 * time.Second
+	// hurriedTimeout is that bound when ctx has ended before: a store that
+	// answers needs no longer.
+	hurriedTimeout = time.Second
+)
 
 // cleanups are the named steps that undo a start, last in, first out.
 type cleanups struct {
@@ -27,10 +32,14 @@ func (c *cleanups) push(name string, f func(ctx context.Context) error) {
 	c.steps = append(c.steps, cleanup{name, f})
 }
 
-// within bounds a step.
-func within(d time.Duration, f func(context.Context) error) func(context.Context) error {
+// parting bounds a step by partingTimeout, or by hurriedTimeout if ctx has ended.
+func parting(f func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, d)
+		d := partingTimeout
+		if ctx.Err() != nil {
+			d = hurriedTimeout
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d)
 		defer cancel()
 		return f(ctx)
 	}

@@ -192,6 +192,11 @@ func (a *App) closeDoors(ctx context.Context) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
+	}
+	select {
+	case <-done: // at the same time, or there were none
+		return nil
+	case <-time.After(hurriedTimeout):
 		return fmt.Errorf("wait for requests: %w", ctx.Err())
 	}
 }
