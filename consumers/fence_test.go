@@ -108,6 +108,32 @@ func TestClaimThatNeverReachedTheStoreIsMadeAgain(t *testing.T) {
 	require.Len(t, b.runner.started(), 1)
 }
 
+// The answer is lost, and the claim that is found is another's.
+func TestUnknownClaimThatAnotherWonIsLost(t *testing.T) {
+	t.Parallel()
+	env := natstest.New(t)
+	b, other := newBench(t, env, fleet, quiet), newBench(t, env, fleet, quiet)
+	id := b.admitted(issue(1))
+	b.store.SetHooks(&kv.Hooks{Before: func(ctx context.Context, op, key string) error {
+		if op != "update" || key != kv.TaskKey(7, id) {
+			return nil
+		}
+		_, _, err := other.store.Change(ctx, 7, id, func(r task.Record) (task.Record, error) {
+			return r.Claim("other", other.opts.Boot, "theirs", r.UpdatedAt.Time)
+		}, nil)
+		if err != nil {
+			return err
+		}
+		return kv.ErrUnknown
+	}})
+	b.startWorker()
+	natstest.Eventually(t, "the claim to be lost", func() bool { _, losers := claimsWon([]*bench{b}); return losers == 1 })
+	r := b.record(id)
+	require.Equal(t, other.opts.Boot, r.Open().Boot)
+	require.Equal(t, 1, r.Attempts)
+	require.Empty(t, b.runner.started())
+}
+
 // A holder that froze before it could write its result, and woke up after
 // another process had run the task.
 func TestJ04DT71FrozenHolderLosesAndDiscards(t *testing.T) {

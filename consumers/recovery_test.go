@@ -200,6 +200,7 @@ func TestDT73RecoveryRunsBeforeTheFirstPull(t *testing.T) {
 	seen := make(chan task.State, 10)
 	b.worker.o.Hooks = &Hooks{Picked: func(id task.ID) { seen <- b.record(id).State }}
 	b.startWorker()
+	natstest.Eventually(t, "a pick", func() bool { return len(seen) > 0 })
 	require.Equal(t, task.Queued, <-seen)
 	require.Equal(t, 2, b.reaches(id, task.Completed).Attempts)
 }
