@@ -231,11 +231,17 @@ func (a *Admitter) closed(ctx context.Context, d task.Delivery, seq uint64) erro
 		if err != nil {
 			return err
 		}
-		if p != nil {
-			ids[p.Task] = true
+		if p == nil {
+			continue
 		}
+		// A later event of the same head was coalesced onto the task, after the
+		// pull request was opened again: it is that event's review now.
+		ids[p.Task] = p.Order.Seq < seq
 	}
-	for id := range ids {
+	for id, before := range ids {
+		if !before {
+			continue
+		}
 		err := a.supersedeQueued(ctx, d.InstallationID, id, "", task.ReasonClosed, func(r task.Record) bool {
 			return r.Kind.Name == task.ReviewPullRequest && r.DeliverySeq < seq
 		})

@@ -114,3 +114,20 @@ func TestJ20ManyCancelledTasksHoldNobodyUp(t *testing.T) {
 	require.Len(t, b.runner.started(), len(kept))
 	b.drained()
 }
+
+// A close that is admitted after a later event of the same head must not end
+// the review that this event was coalesced onto.
+func TestLateCloseSparesWhatWasReopened(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, natstest.New(t))
+	closes := base()
+	closes.Event, closes.Action, closes.Number = "pull_request", "closed", 3
+	closes.Routing = task.Ignored(task.Closed)
+	first, second, third := b.logged(review(3, "a1", "", 1)), b.logged(closes), b.logged(review(3, "a1", "", 5))
+	require.NoError(t, b.adm.Admit(t.Context(), first, 1))
+	require.NoError(t, b.adm.Admit(t.Context(), third, 3))
+	b.seen(first.Task.ID, task.Queued)
+	require.NoError(t, b.adm.Admit(t.Context(), second, 2))
+	require.Equal(t, task.Queued, b.record(first.Task.ID).State)
+	require.Equal(t, task.ReasonCoalesced, b.record(third.Task.ID).Reason)
+}
