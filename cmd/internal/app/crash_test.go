@@ -17,23 +17,22 @@ func TestKillAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		point       string
-		unanswered  bool // the client may have got no 200
 		interrupted bool
 	}{
-		{"before publish", true, false},
-		{"after publish", true, false},
-		{"before create seen", false, false},
-		{"after create seen", false, false},
-		{"before create supersede", false, false},
-		{"after create supersede", false, false},
-		{"before create task", false, false},
-		{"after create task", false, false},
-		{"picked", false, false},
-		{"claiming", false, false},
-		{"after update task", false, true}, // the claim
-		{"claimed", false, true},
-		{"ending", false, true},
-		{"ended", false, false},
+		{"before publish", false},
+		{"after publish", false},
+		{"before create seen", false},
+		{"after create seen", false},
+		{"before create supersede", false},
+		{"after create supersede", false},
+		{"before create task", false},
+		{"after create task", false},
+		{"picked", false},
+		{"claiming", false},
+		{"after update task", true}, // the claim
+		{"claimed", true},
+		{"ending", true},
+		{"ended", false},
 	} {
 		t.Run(tt.point, func(t *testing.T) {
 			t.Parallel()
@@ -44,11 +43,8 @@ func TestKillAtEveryPoint(t *testing.T) {
 			c := spawn(t, doomed)
 			r.speakTo(c)
 			id, body := uuid.NewString(), pull(3, "a1", "", 1)
-			first, err := r.tryPost("pull_request", id, body)
-			if !tt.unanswered {
-				require.NoError(t, err)
-				require.Equal(t, http.StatusOK, first.status, first.body)
-			}
+			// The process may die before it answers: admission is quick.
+			first, _ := r.tryPost("pull_request", id, body)
 			c.wait()
 
 			c = spawn(t, j)
