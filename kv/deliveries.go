@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/belay-run/belay/kv/task"
@@ -72,32 +72,20 @@ func (l *DeliveryLog) Page(ctx context.Context, q DeliveryQuery) (DeliveryPage, 
 func (l *DeliveryLog) Find(ctx context.Context, id task.DeliveryID) (Logged, error) {
 	ctx, cancel := context.WithTimeout(ctx, 6*callTimeout)
 	defer cancel()
-	cons, err := l.js.OrderedConsumer(ctx, StreamWebhooks, jetstream.OrderedConsumerConfig{
-		HeadersOnly: true, InactiveThreshold: time.Minute,
-	})
+	sc, err := l.scan(ctx, nil)
 	if err != nil {
-		return Logged{}, fmt.Errorf("scan deliveries: %w", classify(err))
+		return Logged{}, err
 	}
+	defer sc.close()
 	var found uint64
-	for {
-		batch, err := cons.FetchNoWait(1000)
-		if err != nil {
-			return Logged{}, fmt.Errorf("scan deliveries: %w", classify(err))
-		}
-		n := 0
-		for m := range batch.Messages() {
-			n++
-			if sameDelivery(m.Headers().Get(jetstream.MsgIDHeader), string(id)) {
-				if meta, err := m.Metadata(); err == nil {
-					found = meta.Sequence.Stream
-				}
+	for n := 1; n > 0; {
+		n, err = sc.next(ctx, 1000, func(h nats.Header, seq uint64) {
+			if sameDelivery(h.Get(jetstream.MsgIDHeader), string(id)) {
+				found = seq
 			}
-		}
-		if err := batch.Error(); err != nil {
-			return Logged{}, fmt.Errorf("scan deliveries: %w", classify(err))
-		}
-		if n == 0 {
-			break
+		})
+		if err != nil {
+			return Logged{}, err
 		}
 	}
 	if found == 0 {

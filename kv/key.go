@@ -65,45 +65,6 @@ func plain(c byte) bool {
 	return c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '_' || c == '-'
 }
 
-// Tokens splits a key into the tokens that Key joined.
-func Tokens(key string) ([]string, error) {
-	parts := strings.Split(key, ".")
-	for i, p := range parts {
-		t, err := readToken(p)
-		if err != nil {
-			return nil, fmt.Errorf("parse key %q: %w", key, err)
-		}
-		parts[i] = t
-	}
-	return parts, nil
-}
-
-func readToken(p string) (string, error) {
-	if p == "=" {
-		return "", nil
-	}
-	if !strings.Contains(p, "=") {
-		return p, nil
-	}
-	var b strings.Builder
-	for i := 0; i < len(p); i++ {
-		if p[i] != '=' {
-			b.WriteByte(p[i])
-			continue
-		}
-		if i+2 >= len(p) {
-			return "", fmt.Errorf("token %q ends in an escape", p)
-		}
-		n, err := strconv.ParseUint(p[i+1:i+3], 16, 8)
-		if err != nil {
-			return "", fmt.Errorf("token %q has a bad escape", p)
-		}
-		b.WriteByte(byte(n))
-		i += 2
-	}
-	return b.String(), nil
-}
-
 func num(n int64) string { return strconv.FormatInt(n, 10) }
 
 // TaskKey is the key of a task's record.

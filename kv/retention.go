@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/belay-run/belay/kv/task"
@@ -18,29 +19,25 @@ import (
 func (l *DeliveryLog) SeqSince(ctx context.Context, t time.Time) (uint64, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	cons, err := l.js.OrderedConsumer(ctx, StreamWebhooks, jetstream.OrderedConsumerConfig{
-		HeadersOnly: true, DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &t, InactiveThreshold: time.Minute,
-	})
-	if err != nil {
-		return 0, fmt.Errorf("find deliveries since %s: %w", t, classify(err))
-	}
-	batch, err := cons.FetchNoWait(1)
-	if err != nil {
-		return 0, fmt.Errorf("find deliveries since %s: %w", t, classify(err))
-	}
-	if m, ok := <-batch.Messages(); ok {
-		meta, err := m.Metadata()
-		if err != nil {
-			return 0, fmt.Errorf("read metadata: %w", err)
-		}
-		return meta.Sequence.Stream, nil
-	}
-	// None came: only without an error does that mean that there is none.
-	if err := batch.Error(); err != nil {
-		return 0, fmt.Errorf("find deliveries since %s: %w", t, classify(err))
-	}
+	// The end is read first: what is stored meanwhile is not below it.
 	_, last, err := bounds(ctx, l.stream)
-	return last + 1, err
+	if err != nil {
+		return 0, err
+	}
+	sc, err := l.scan(ctx, &t)
+	if err != nil {
+		return 0, err
+	}
+	defer sc.close()
+	if err := l.Hooks.before(ctx, "since", StreamWebhooks); err != nil {
+		return 0, err
+	}
+	first := last + 1
+	_, err = sc.next(ctx, 1, func(_ nats.Header, seq uint64) { first = seq })
+	if err != nil {
+		return 0, err
+	}
+	return first, nil
 }
 
 // AdmitFloor is the lowest sequence that admission may still need.

@@ -23,27 +23,10 @@ var events = []string{
 	"workflow_job", "workflow_run",
 }
 
-// actions are the actions that routing tells apart, sorted.
-var actions = []string{
-	"assigned", "closed", "created", "deleted", "labeled", "opened", "ready_for_review", "reopened", "submitted",
-	"synchronize",
-}
-
 // EventLabel is an event's metric label: its name if GitHub documents it, else Other.
-func EventLabel(event string) string { return onList(events, event) }
-
-// ActionLabel is an action's metric label: its name if routing knows it,
-// `none` for an event without one, else Other.
-func ActionLabel(action string) string {
-	if action == "" {
-		return "none"
-	}
-	return onList(actions, action)
-}
-
-func onList(list []string, s string) string {
-	if _, ok := slices.BinarySearch(list, s); ok {
-		return s
+func EventLabel(event string) string {
+	if _, ok := slices.BinarySearch(events, event); ok {
+		return event
 	}
 	return Other
 }
