@@ -241,7 +241,7 @@ func TestDT72FinishOnATerminalTaskIsRefused(t *testing.T) {
 	b.startWorker()
 	b.reaches(id, task.Running)
 	want, _, err := b.store.Change(t.Context(), 7, id, func(r task.Record) (task.Record, error) {
-		return r.Cancel("by test", nil, r.UpdatedAt.Time)
+		return r.Cancel("by test", r.UpdatedAt.Time)
 	}, nil)
 	require.NoError(t, err)
 	close(release)

@@ -322,7 +322,7 @@ func (m *model) change(f func(task.Record) (task.Record, error)) {
 }
 
 func (m *model) cancel() {
-	m.change(func(r task.Record) (task.Record, error) { return r.Cancel("by model", nil, time.Now()) })
+	m.change(func(r task.Record) (task.Record, error) { return r.Cancel("by model", time.Now()) })
 }
 
 func (m *model) retry() {

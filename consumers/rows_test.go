@@ -103,7 +103,7 @@ func TestJ20ManyCancelledTasksHoldNobodyUp(t *testing.T) {
 			continue
 		}
 		_, _, err := b.store.Change(t.Context(), 7, id, func(r task.Record) (task.Record, error) {
-			return r.Cancel("not wanted", nil, time.Now())
+			return r.Cancel("not wanted", time.Now())
 		}, nil)
 		require.NoError(t, err)
 	}

@@ -84,7 +84,7 @@ func (f *taskFake) Cancel(_ context.Context, _ int64, id task.ID, caller, reason
 	if f.commandErr != nil {
 		return r, f.commandErr
 	}
-	return r.Cancel(reason, nil, r.UpdatedAt.Time)
+	return r.Cancel(reason, r.UpdatedAt.Time)
 }
 
 // deliveryFake is the Deliveries of a taskFake; Find would collide.

@@ -15,7 +15,35 @@ import (
 // TaskStore is the only door to task records, supersede pointers, the replay
 // guard, beats and the pause switch. Every change of a record is a CAS.
 type TaskStore struct {
-	b *Bucket
+	b       *Bucket
+	closing Closing
+}
+
+// Closing is what happens when a task ends, whoever ends it.
+type Closing struct {
+	// Intents are what is to be sent, numbered from n; they are written with
+	// the terminal state, in one record (OB-38). It must be pure.
+	Intents func(r task.Record, n int) []task.Intent
+	// Ended is told of a terminal record with intents after it was written. An
+	// end whose answer was lost is not told: the relay's sweep finds it.
+	Ended func(ctx context.Context, r task.Record)
+}
+
+// SetClosing sets what happens when a task ends, before the store is used.
+func (s *TaskStore) SetClosing(c Closing) { s.closing = c }
+
+// close is the record to write for r: with its intents if it ends.
+func (s *TaskStore) close(r task.Record) task.Record {
+	if s.closing.Intents == nil {
+		return r
+	}
+	return r.Close(s.closing.Intents)
+}
+
+func (s *TaskStore) ended(ctx context.Context, r task.Record) {
+	if s.closing.Ended != nil && r.State.Terminal() && len(r.Intents) > 0 {
+		s.closing.Ended(ctx, r)
+	}
 }
 
 // OpenTaskStore binds to bucket STATE.
@@ -42,25 +70,35 @@ func (s *TaskStore) Get(ctx context.Context, installation int64, id task.ID) (ta
 
 // Create writes a record that must not exist yet.
 func (s *TaskStore) Create(ctx context.Context, r task.Record) (uint64, error) {
+	r = s.close(r)
 	b, err := encodeRecord(r)
 	if err != nil {
 		return 0, err
 	}
-	return s.b.Create(ctx, TaskKey(r.InstallationID, r.ID), b, 0)
+	rev, err := s.b.Create(ctx, TaskKey(r.InstallationID, r.ID), b, 0)
+	if err == nil {
+		s.ended(ctx, r)
+	}
+	return rev, err
 }
 
 // Update writes a record over revision rev; ErrConflict if another came between.
 func (s *TaskStore) Update(ctx context.Context, r task.Record, rev uint64) (uint64, error) {
+	r = s.close(r)
 	b, err := encodeRecord(r)
 	if err != nil {
 		return 0, err
 	}
-	return s.b.Update(ctx, TaskKey(r.InstallationID, r.ID), b, rev, 0)
+	nrev, err := s.b.Update(ctx, TaskKey(r.InstallationID, r.ID), b, rev, 0)
+	if err == nil {
+		s.ended(ctx, r)
+	}
+	return nrev, err
 }
 
 // Change reads a record, applies f and writes it back, anew from a fresh read
 // when another write came between or the answer was lost, for at most 5 s
-// (DT-18). f must be pure; its error ends the change. done recognises a record
+// (DT-18). f must be repeatable; its error ends the change. done recognises a record
 // that f's own earlier, unanswered write made; it may be nil when repeating f
 // on it is harmless. On an error the record is the one last read.
 func (s *TaskStore) Change(ctx context.Context, installation int64, id task.ID, f func(task.Record) (task.Record, error), done func(task.Record) bool) (task.Record, uint64, error) {

@@ -125,7 +125,7 @@ func TestChangeRecognisesItsOwnLostWrite(t *testing.T) {
 	require.Equal(t, 1, got.Attempts)
 	require.EqualValues(t, 2, rev)
 	s.SetHooks(lose(1))
-	_, _, err = s.Change(t.Context(), 7, r.ID, func(r task.Record) (task.Record, error) { return r.Cancel("asked", nil, noon.Time) }, nil)
+	_, _, err = s.Change(t.Context(), 7, r.ID, func(r task.Record) (task.Record, error) { return r.Cancel("asked", noon.Time) }, nil)
 	require.ErrorIs(t, err, task.ErrState, "without done the own write stands in its own way")
 }
 

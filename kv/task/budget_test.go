@@ -28,7 +28,7 @@ func run(t require.TestingT, r task.Record, o task.Outcome, maxRetries int) task
 	r, err := r.Claim("w", h.Boot, h.Nonce, noon)
 	require.NoError(t, err)
 	require.Equal(t, n, r.Attempts, "DT-34")
-	r, err = r.EndAttempt(h, task.Ending{Outcome: o, Intents: []task.Intent{{N: 1, Channel: "github:check"}}}, maxRetries, noon)
+	r, err = r.EndAttempt(h, task.Ending{Outcome: o}, maxRetries, noon)
 	require.NoError(t, err)
 	return r
 }
@@ -39,12 +39,10 @@ func TestDT76ExhaustedFails(t *testing.T) {
 	for range 2 {
 		r = run(t, r, task.OutcomeInterrupted, 2)
 		require.Equal(t, task.Queued, r.State)
-		require.Empty(t, r.Intents)
 	}
 	r = run(t, r, task.OutcomeTimeout, 2)
 	require.Equal(t, task.Failed, r.State)
 	require.Equal(t, "3 of 3 attempts spent; the last one: timeout", r.Reason)
-	require.Len(t, r.Intents, 1, "DT-77: who writes the terminal state closes the surfaces")
 	require.Equal(t, 3, r.Attempts)
 	require.Equal(t, task.OutcomeTimeout, r.AttemptLog[2].Outcome)
 }
@@ -70,7 +68,6 @@ func TestRetryResetsTheBudgetAndKeepsTheAttempts(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, r.Spent())
 	require.Len(t, r.AttemptLog, 2)
-	require.Empty(t, r.Intents)
 	r = run(t, r, task.OutcomeInterrupted, 1)
 	require.Equal(t, task.Queued, r.State)
 	require.Equal(t, task.Failed, run(t, r, task.OutcomeInterrupted, 1).State)

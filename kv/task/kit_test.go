@@ -55,7 +55,7 @@ func in(t testing.TB, s task.State) task.Record {
 	case task.Superseded:
 		r, err = queued(t).Supersede(task.Holder{}, "other", task.ReasonSuperseded, noon)
 	case task.Cancelled:
-		r, err = queued(t).Cancel("asked", nil, noon)
+		r, err = queued(t).Cancel("asked", noon)
 	}
 	require.NoError(t, err)
 	require.Equal(t, s, r.State)

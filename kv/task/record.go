@@ -78,6 +78,16 @@ type Intent struct {
 	Payload []byte `json:"payload"`
 }
 
+// SurfaceState says what a task shows on GitHub: nothing yet (""), something
+// that is open, or only what is closed.
+type SurfaceState string
+
+// The states of a task's surfaces.
+const (
+	SurfacesOpen   SurfaceState = "open"
+	SurfacesClosed SurfaceState = "closed"
+)
+
 // Record is the whole state of one task, and what decides (DESIGN §2). It is
 // one value of bucket STATE under task.<installation>.<id>, JSON, at most
 // MaxRecord bytes; every change is a compare-and-set on it.
@@ -113,7 +123,9 @@ type Record struct {
 	PRURL          string       `json:"pr_url,omitempty"`
 	CheckRunURL    string       `json:"check_run_url,omitempty"`
 	Summary        string       `json:"summary,omitempty"`
+	Surfaces       SurfaceState `json:"surfaces,omitempty"`
 	Intents        []Intent     `json:"intents,omitempty"`
+	OutboxNext     int          `json:"outbox_next,omitempty"` // number of the next intent, over all ends of the task
 	AttemptLog     []Attempt    `json:"attempt_log,omitempty"`
 	// Tombstone marks what is left of a task whose retention is over.
 	Tombstone bool `json:"tombstone,omitempty"`

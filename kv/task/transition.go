@@ -130,11 +130,10 @@ type Result struct {
 	Reason      string
 	Detail      string
 	Tail        string
-	Intents     []Intent
 }
 
-// Finish writes the terminal state, the results, the outbox intents and the
-// closed attempt together (DT-66), only for the holder (DT-71).
+// Finish writes the terminal state, the results and the closed attempt
+// together (DT-66), only for the holder (DT-71).
 func (r Record) Finish(h Holder, res Result, at time.Time) (Record, error) {
 	if err := r.fence(MoveFinish, h); err != nil {
 		return r, err
@@ -143,7 +142,7 @@ func (r Record) Finish(h Holder, res Result, at time.Time) (Record, error) {
 	if err := n.move(MoveFinish, res.State, at); err != nil {
 		return r, err
 	}
-	n.ResultStatus, n.Summary, n.Reason, n.Intents = res.Status, res.Summary, res.Reason, res.Intents
+	n.ResultStatus, n.Summary, n.Reason = res.Status, res.Summary, res.Reason
 	n.Branch, n.PRNumber, n.PRURL = res.Branch, res.PRNumber, res.PRURL
 	if res.CheckRunURL != "" {
 		n.CheckRunURL = res.CheckRunURL
@@ -172,7 +171,6 @@ type Ending struct {
 	Detail    string
 	Tail      string
 	NotBefore time.Time // zero: at once
-	Intents   []Intent  // written only if the task ends failed by it
 }
 
 // EndAttempt closes the holder's attempt and queues the task again, or fails
@@ -189,7 +187,6 @@ func (r Record) EndAttempt(h Holder, e Ending, maxRetries int, at time.Time) (Re
 			return r, err
 		}
 		n.Reason = fmt.Sprintf("%d of %d attempts spent; the last one: %s", n.Spent(), maxRetries+1, e.Outcome)
-		n.Intents = e.Intents
 		return n, nil
 	}
 	if err := n.move(MoveRequeue, Queued, at); err != nil {
@@ -219,18 +216,19 @@ func (r Record) Supersede(h Holder, by ID, reason string, at time.Time) (Record,
 }
 
 // Cancel ends a queued or running task; the holder's result is refused afterwards.
-func (r Record) Cancel(reason string, intents []Intent, at time.Time) (Record, error) {
+func (r Record) Cancel(reason string, at time.Time) (Record, error) {
 	n := r.clone()
 	if err := n.move(MoveCancel, Cancelled, at); err != nil {
 		return r, err
 	}
-	n.Reason, n.Intents = reason, intents
+	n.Reason = reason
 	n.closeAttempt(OutcomeCancelled, reason, "", at)
 	return n, nil
 }
 
 // Retry queues a completed, failed or cancelled task again: its attempts are
-// kept, its budget starts anew, its results are cleared.
+// kept, its budget starts anew, its results and intents are cleared. The
+// outbox records of the intents must have been derived before.
 func (r Record) Retry(at time.Time) (Record, error) {
 	n := r.clone()
 	if err := n.move(MoveRetry, Queued, at); err != nil {
@@ -240,4 +238,32 @@ func (r Record) Retry(at time.Time) (Record, error) {
 	n.NotBefore, n.Reason, n.ResultStatus, n.Summary, n.Intents = Time{}, "", "", "", nil
 	n.Branch, n.PRNumber, n.PRURL = "", 0, "" // null until terminal (DT-35)
 	return n, nil
+}
+
+// OpenSurfaces notes, before the holder shows anything of the task on GitHub,
+// that it does, and at which head: whoever ends the task closes it there.
+func (r Record) OpenSurfaces(h Holder, head string, at time.Time) (Record, error) {
+	if err := r.fence("show", h); err != nil {
+		return r, err
+	}
+	n := r.clone()
+	if n.HeadSHA == "" {
+		n.HeadSHA = head
+	}
+	n.Surfaces, n.UpdatedAt = SurfacesOpen, At(at)
+	return n, nil
+}
+
+// Close adds what is to be sent now that the task has ended, once an end:
+// closing makes the intents, numbered from n, which is never used twice.
+func (r Record) Close(closing func(r Record, n int) []Intent) Record {
+	if !r.State.Terminal() || r.Tombstone || len(r.Intents) > 0 {
+		return r
+	}
+	n := r.clone()
+	n.Intents = closing(r, r.OutboxNext)
+	for _, in := range n.Intents {
+		n.OutboxNext = max(n.OutboxNext, in.N+1)
+	}
+	return n
 }

@@ -73,7 +73,7 @@ func TestTransitionsOverEveryState(t *testing.T) {
 		}, map[task.State]task.State{task.Running: task.Failed}},
 		"supersede": {func(r task.Record) (task.Record, error) { return r.Supersede(holder, "x", "r", later) },
 			map[task.State]task.State{task.Queued: task.Superseded, task.Running: task.Superseded}},
-		"cancel": {func(r task.Record) (task.Record, error) { return r.Cancel("r", nil, later) },
+		"cancel": {func(r task.Record) (task.Record, error) { return r.Cancel("r", later) },
 			map[task.State]task.State{task.Queued: task.Cancelled, task.Running: task.Cancelled}},
 		"retry": {func(r task.Record) (task.Record, error) { return r.Retry(later) },
 			map[task.State]task.State{task.Completed: task.Queued, task.Failed: task.Queued, task.Cancelled: task.Queued}},
@@ -105,15 +105,13 @@ func TestTransitionsOverEveryState(t *testing.T) {
 
 func TestDT66FinishWritesAllTogether(t *testing.T) {
 	t.Parallel()
-	intents := []task.Intent{{N: 1, Channel: "callback:x", To: "y", Payload: []byte("{}")}}
 	n, err := running(t).Finish(holder, task.Result{
 		State: task.Failed, Status: task.ResultFailure, Branch: "b", PRNumber: 9, PRURL: "u", CheckRunURL: "c",
-		Summary: "s", Reason: "r", Detail: "d", Tail: "t", Intents: intents,
+		Summary: "s", Reason: "r", Detail: "d", Tail: "t",
 	}, noon.Add(time.Second))
 	require.NoError(t, err)
 	require.Equal(t, task.ResultFailure, n.ResultStatus)
 	require.Equal(t, []any{"b", 9, "u", "c", "s", "r"}, []any{n.Branch, n.PRNumber, n.PRURL, n.CheckRunURL, n.Summary, n.Reason})
-	require.Equal(t, intents, n.Intents)
 	require.Equal(t, []task.Attempt{{
 		N: 1, Worker: "w", Boot: "boot", Nonce: "nonce", StartedAt: task.At(noon), EndedAt: task.At(noon.Add(time.Second)),
 		Outcome: task.OutcomeFailed, Detail: "d", Tail: "t",
@@ -150,7 +148,7 @@ func TestDT71Fence(t *testing.T) {
 		require.ErrorIs(t, err, task.ErrFence, "DT-49: %s", name)
 	}
 	// One who was cancelled, and one who was claimed away, hold nothing.
-	r, err := running(t).Cancel("asked", nil, noon)
+	r, err := running(t).Cancel("asked", noon)
 	require.NoError(t, err)
 	_, err = r.Finish(holder, task.Result{State: task.Completed}, noon)
 	require.ErrorIs(t, err, task.ErrState)
@@ -172,7 +170,7 @@ func TestDueAndNotBefore(t *testing.T) {
 		x := in(t, s)
 		require.Equal(t, s == task.Queued, x.Due(noon), s)
 	}
-	c, err := r.Cancel("asked", nil, noon)
+	c, err := r.Cancel("asked", noon)
 	require.NoError(t, err)
 	require.True(t, c.NotBefore.IsZero(), "a terminal record waits for nothing")
 	r, err = r.Claim("w", "b", "n", noon)

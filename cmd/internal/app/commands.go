@@ -40,7 +40,7 @@ func (c *commands) Cancel(ctx context.Context, installation int64, id task.ID, c
 		reason = "cancelled by " + caller
 	}
 	r, _, err := c.store.Change(ctx, installation, id, func(r task.Record) (task.Record, error) {
-		return r.Cancel(reason, nil, c.now())
+		return r.Cancel(reason, c.now())
 	}, func(r task.Record) bool { return r.State == task.Cancelled && r.Reason == reason })
 	if err != nil {
 		return r, fmt.Errorf("cancel task: %w", err)
