@@ -13,7 +13,9 @@ import (
 //
 // The tags are what the package reads: `default` is the value when nothing is
 // set, `min` and `max` bound a number or a duration, `enum` lists the values
-// of a string.
+// of a string, `hide` names the part of an address that is never shown. A
+// struct is a section of the file, a slice of structs a list of tables, whose
+// first key names each.
 type Config struct {
 	Server    Server     `toml:"server"`
 	Storage   Storage    `toml:"storage"`
@@ -23,6 +25,7 @@ type Config struct {
 	API       API        `toml:"api"`
 	Review    Review     `toml:"review"`
 	Familiars []Familiar `toml:"familiars"`
+	Callbacks []Callback `toml:"callbacks"`
 
 	// File is the path of the file that was read, empty when there was none.
 	File string `toml:"-"`
@@ -57,7 +60,7 @@ type Storage struct {
 // is set.
 type NATS struct {
 	// URL is one server, or several separated by commas.
-	URL string `toml:"url"`
+	URL string `toml:"url" hide:"user"`
 	// Config is a nats.conf for the embedded server instead of the built-in one.
 	Config string `toml:"config"`
 	// MonitoringURL is where an external server's monitoring listens.
@@ -76,13 +79,25 @@ type NATS struct {
 // GitHub names the GitHub App and the secrets of its webhook.
 type GitHub struct {
 	// AppID is 0 where there is no App: tasks then run without surfaces.
-	AppID          int64  `toml:"app_id" min:"0"`
-	PrivateKeyFile string `toml:"private_key_file"`
+	AppID int64 `toml:"app_id" min:"0"`
+	// PrivateKey is the App's, in PEM, and PrivateKeyFile holds it; see
+	// AppKey.
+	PrivateKey     redact.Secret `toml:"private_key"`
+	PrivateKeyFile string        `toml:"private_key_file"`
 	// WebhookSecrets are all accepted; several allow a rotation. After Load
 	// they include those of WebhookSecretFiles.
 	WebhookSecrets     []redact.Secret `toml:"webhook_secrets"`
 	WebhookSecretFiles []string        `toml:"webhook_secret_files"`
-	APIURL             string          `toml:"api_url" default:"https://api.github.com"`
+	// WebhookURL is where GitHub reaches the webhook, for the App's manifest.
+	WebhookURL string `toml:"webhook_url"`
+	// APIURL is the base of the API; on GitHub Enterprise Server
+	// https://HOST/api/v3/.
+	APIURL string `toml:"api_url" default:"https://api.github.com"`
+	// MarkerSecrets sign the markers of belay's own comments: the first signs,
+	// all are accepted. None: one is derived from the App's key. After Load
+	// they include those of MarkerSecretFiles.
+	MarkerSecrets     []redact.Secret `toml:"marker_secrets"`
+	MarkerSecretFiles []string        `toml:"marker_secret_files"`
 }
 
 // Worker says how tasks are run.
@@ -157,6 +172,9 @@ type Familiar struct {
 	Env map[string]redact.Secret `toml:"env"`
 	// Timeout is that of [worker] by default.
 	Timeout time.Duration `toml:"timeout" min:"1s"`
+	// Callback is the name of the callback that is told of its tasks' ends;
+	// empty for none.
+	Callback string `toml:"callback"`
 }
 
 // Embedded reports whether belay runs its own nats-server.
@@ -237,6 +255,16 @@ func (c *Config) derive(hostname string) {
 	if c.Review.Familiar == "" && len(c.Familiars) > 0 {
 		c.Review.Familiar = c.Familiars[0].ID
 	}
+}
+
+// CallbackByName returns the callback with that name.
+func (c *Config) CallbackByName(name string) (Callback, bool) {
+	for _, b := range c.Callbacks {
+		if b.Name == name {
+			return b, true
+		}
+	}
+	return Callback{}, false
 }
 
 // split separates a list at commas and drops what is empty.

@@ -7,9 +7,6 @@ import (
 	"strings"
 )
 
-// familiarID matches ids: they stand in keys, addresses and folders.
-var familiarID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
-
 // login matches GitHub logins, those of bots included.
 var login = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_-]{0,98}[A-Za-z0-9])?(\[bot\])?$`)
 
@@ -17,20 +14,23 @@ var login = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_-]{0,98}[A-Za-z0-9])?(\[
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func (c *Config) validateFamiliars(p *problems) {
-	if len(c.Familiars) == 0 && p.ok(familiarsKey) {
-		p.add(familiarsKey, "", "there is none, so nothing would ever be done",
+	if len(c.Familiars) == 0 && p.ok("familiars") {
+		p.add("familiars", "", "there is none, so nothing would ever be done",
 			"add [[familiars]] with id, bot_username and trigger_labels")
 	}
 	ids, logins := map[string]int{}, map[string]int{}
 	for i, f := range c.Familiars {
-		key := familiarKey(i)
+		key := listKey("familiars", i)
 		if !p.ok(key) {
 			continue
 		}
-		checkName(p, key+".id", f.ID, familiarID, "write letters, digits, - and _, such as \"cody\"", ids, i)
+		checkName(p, key+".id", f.ID, nameForm, "write letters, digits, - and _, such as \"cody\"", ids, i)
 		checkName(p, key+".bot_username", f.BotUsername, login,
 			"write the App's login on GitHub, such as \"cody[bot]\"", logins, i)
 		f.validate(p, key)
+		if _, ok := c.CallbackByName(f.Callback); f.Callback != "" && !ok && p.ok("callbacks") {
+			p.add(key+".callback", quote(f.Callback), "is not a callback", c.nextCallback(f.Callback))
+		}
 	}
 }
 
@@ -48,8 +48,9 @@ func checkName(p *problems, key, name string, form *regexp.Regexp, next string, 
 	case !form.MatchString(name):
 		p.add(key, quote(name), "is not a valid name", next)
 	case taken:
-		_, leaf, _ := strings.Cut(key, ".")
-		p.add(key, quote(name), "is already that of "+familiarKey(first), "give each familiar its own "+leaf)
+		table, leaf, _ := strings.Cut(key, ".")
+		list, _, _ := strings.Cut(table, "[")
+		p.add(key, quote(name), "is already that of "+listKey(list, first), "give each "+singular(list)+" its own "+leaf)
 	default:
 		seen[folded] = i
 	}

@@ -26,8 +26,7 @@ type section struct {
 	fields []field
 }
 
-// sections lists the tables of c in the order of the struct, familiars
-// excepted.
+// sections lists the tables of c in the order of the struct.
 func sections(c *Config) []section {
 	v := reflect.ValueOf(c).Elem()
 	var out []section
@@ -49,7 +48,7 @@ func fields(prefix, env string, v reflect.Value) []field {
 		tag := v.Type().Field(i).Tag
 		f := field{name: tag.Get("toml"), val: v.Field(i), tag: tag}
 		f.key = prefix + "." + f.name
-		if env != "" {
+		if env != "" && v.Field(i).Kind() != reflect.Map {
 			f.env = env + strings.ToUpper(f.name)
 		}
 		out = append(out, f)
@@ -176,6 +175,11 @@ func (f field) setDuration(dst *time.Duration, v any) string {
 			return "is shorter than " + lo
 		}
 	}
+	if hi, ok := f.tag.Lookup("max"); ok {
+		if most, err := time.ParseDuration(hi); err != nil || d > most {
+			return "is longer than " + hi
+		}
+	}
 	*dst = d
 	return ""
 }
@@ -227,6 +231,9 @@ func (f field) hint() string {
 		}
 		return "write a whole number, without quotes"
 	case time.Duration:
+		if hi, ok := f.tag.Lookup("max"); ok {
+			return "write a duration from " + f.tag.Get("min") + " to " + hi + `, such as "20s"`
+		}
 		return `write a duration of at least ` + f.tag.Get("min") + `, such as "90s", "10m" or "1h30m"`
 	case []string, []redact.Secret:
 		return `write a list of strings, such as ["a", "b"]`

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -74,7 +73,7 @@ func Default(dir string) *Config {
 	return c
 }
 
-// blank is a configuration of nothing but defaults, without familiars.
+// blank is a configuration of nothing but defaults, its lists empty.
 func blank() *Config {
 	c := &Config{origins: map[string]Origin{}, lines: map[string]int{}}
 	for _, s := range sections(c) {
@@ -116,10 +115,12 @@ func (c *Config) readFile(path string, p *problems) error {
 		}
 		c.readTable(s.name, s.fields, table, p)
 	}
-	if v, ok := tree[familiarsKey]; ok {
-		c.readFamiliars(v, p)
+	for _, l := range lists(c) {
+		if v, ok := tree[l.name]; ok {
+			c.readList(l, v, p)
+		}
 	}
-	c.unknownSections(tree, p)
+	unknownSections(tree, p)
 	return nil
 }
 
@@ -156,45 +157,21 @@ func (c *Config) readTable(prefix string, fs []field, table map[string]any, p *p
 	}
 }
 
-const familiarsKey = "familiars"
-
-// readFamiliars sets the familiars of the file.
-func (c *Config) readFamiliars(v any, p *problems) {
-	const next = "write [[familiars]], with two brackets, above each"
-	list, ok := v.([]any)
-	if !ok {
-		p.add(familiarsKey, "", "is not a list of familiars", next)
-		return
-	}
-	c.Familiars = make([]Familiar, len(list))
-	for i, e := range list {
-		prefix := familiarKey(i)
-		table, ok := e.(map[string]any)
-		if !ok {
-			p.add(prefix, "", "is not a familiar", next)
-			continue
-		}
-		c.readTable(prefix, fields(prefix, "", reflect.ValueOf(&c.Familiars[i]).Elem()), table, p)
-	}
-}
-
-// familiarKey is the dotted key of the familiar at index i.
-func familiarKey(i int) string { return fmt.Sprintf("%s[%d]", familiarsKey, i) }
-
 // readEnviron sets what the environment has, over the file.
 func (c *Config) readEnviron(environ []string, p *problems) {
 	known := map[string]bool{}
-	for _, s := range sections(c) {
-		for _, f := range s.fields {
-			known[f.env] = true
-			text := lookup(environ, f.env)
-			if text == "" {
-				continue
-			}
-			c.origins[f.key] = envOrigin(f.env)
-			if msg := f.setText(text); msg != "" {
-				p.add(f.key, show(f, text), msg, f.hint())
-			}
+	for _, f := range allFields(c) {
+		if f.env == "" {
+			continue
+		}
+		known[f.env] = true
+		text := lookup(environ, f.env)
+		if text == "" {
+			continue
+		}
+		c.origins[f.key] = envOrigin(f.env)
+		if msg := f.setText(text); msg != "" {
+			p.add(f.key, show(f, text), msg, f.hint())
 		}
 	}
 	for _, kv := range environ {
@@ -202,7 +179,7 @@ func (c *Config) readEnviron(environ []string, p *problems) {
 		if text == "" || known[name] || !ours(name) {
 			continue
 		}
-		p.add(name, "", "unknown variable", nearestVariable(name))
+		p.add(name, "", "unknown variable", c.nearestVariable(name))
 	}
 }
 
@@ -210,13 +187,13 @@ func (c *Config) readEnviron(environ []string, p *problems) {
 // called belay-nats or the like.
 var serviceVar = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT|PORT|PORT_[0-9]+_(TCP|UDP|SCTP))(_[A-Z0-9_]+)?$`)
 
-// ours reports whether a variable can only be meant for a section.
+// ours reports whether a variable can only be meant for a section or a list.
 func ours(name string) bool {
 	if name == "BELAY_NATS_PASSWORD" || serviceVar.MatchString(name) { // nats.conf reads the password
 		return false
 	}
-	for _, s := range sections(&Config{}) {
-		if strings.HasPrefix(name, "BELAY_"+strings.ToUpper(s.name)+"_") {
+	for _, s := range tableNames() {
+		if strings.HasPrefix(name, "BELAY_"+strings.ToUpper(s)+"_") {
 			return true
 		}
 	}
@@ -241,10 +218,7 @@ func show(f field, v any) string {
 	}
 	switch v := v.(type) {
 	case string:
-		if f.key == "nats.url" {
-			v = redactURLs(v)
-		}
-		return quote(v)
+		return quote(f.shown(v))
 	case int64, float64, bool:
 		return fmt.Sprint(v)
 	}

@@ -3,33 +3,36 @@ package config
 import (
 	"bytes"
 	"errors"
-	"fmt"
+	"reflect"
 	"regexp"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 )
 
-// skeleton has the tables of Config and none of their keys, so that a strict
-// decoder names the place of every one.
-type skeleton struct {
-	Server    struct{}   `toml:"server"`
-	Storage   struct{}   `toml:"storage"`
-	NATS      struct{}   `toml:"nats"`
-	GitHub    struct{}   `toml:"github"`
-	Worker    struct{}   `toml:"worker"`
-	API       struct{}   `toml:"api"`
-	Review    struct{}   `toml:"review"`
-	Familiars []struct{} `toml:"familiars"`
+// skeleton is a value with the tables of Config and none of their keys, so
+// that a strict decoder names the place of every one.
+func skeleton() any {
+	var of []reflect.StructField
+	t := reflect.TypeFor[Config]()
+	for i := range t.NumField() {
+		f := t.Field(i)
+		empty := reflect.TypeFor[struct{}]()
+		switch {
+		case f.Tag.Get("toml") == "-" || !f.IsExported():
+			continue
+		case f.Type.Kind() == reflect.Slice:
+			empty = reflect.SliceOf(empty)
+		}
+		of = append(of, reflect.StructField{Name: f.Name, Type: empty, Tag: f.Tag})
+	}
+	return reflect.New(reflect.StructOf(of)).Interface()
 }
-
-// familiarHeader matches the line that begins a familiar.
-var familiarHeader = regexp.MustCompile(`^\s*\[\[\s*["']?familiars["']?\s*\]\]`)
 
 // locate finds the line of each key. A file whose tables are not tables has no
 // lines: that problem names the table.
 func (c *Config) locate(src []byte) {
-	err := toml.NewDecoder(bytes.NewReader(src)).DisallowUnknownFields().Decode(&skeleton{})
+	err := toml.NewDecoder(bytes.NewReader(src)).DisallowUnknownFields().Decode(skeleton())
 	var missing *toml.StrictMissingError
 	if !errors.As(err, &missing) {
 		return
@@ -41,8 +44,10 @@ func (c *Config) locate(src []byte) {
 		if len(key) > 2 {
 			key = key[:2] // a dotted key below one that is not a table
 		}
-		if key[0] == familiarsKey {
-			key[0] = fmt.Sprintf("%s[%d]", familiarsKey, familiarAt(lines, row))
+		for _, l := range lists(c) {
+			if key[0] == l.name {
+				key[0] = listKey(l.name, elementAt(lines, l.name, row))
+			}
 		}
 		name := strings.Join(key, ".")
 		if _, ok := c.lines[name]; !ok {
@@ -51,11 +56,12 @@ func (c *Config) locate(src []byte) {
 	}
 }
 
-// familiarAt returns the index of the familiar that a line belongs to.
-func familiarAt(lines [][]byte, row int) int {
+// elementAt returns the index of the list's table that a line belongs to.
+func elementAt(lines [][]byte, list string, row int) int {
+	header := regexp.MustCompile(`^\s*\[\[\s*["']?` + list + `["']?\s*\]\]`)
 	index := -1
 	for _, line := range lines[:min(row, len(lines))] {
-		if familiarHeader.Match(line) {
+		if header.Match(line) {
 			index++
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,10 +31,11 @@ func (c *Config) Print(w io.Writer) error {
 		fmt.Fprintf(b, "[%s]\n", s.name)
 		c.printFields(b, s.fields)
 	}
-	for i := range c.Familiars {
-		b.WriteString("\n[[familiars]]\n")
-		key := familiarKey(i)
-		c.printFields(b, fields(key, "", reflect.ValueOf(&c.Familiars[i]).Elem()))
+	for _, l := range lists(c) {
+		for i := range l.val.Len() {
+			fmt.Fprintf(b, "\n[[%s]]\n", l.name)
+			c.printFields(b, l.fields(i))
+		}
 	}
 	return b.Flush()
 }
@@ -51,10 +51,7 @@ func (c *Config) printFields(w io.Writer, fs []field) {
 func (f field) text(o Origin) string {
 	switch v := f.val.Interface().(type) {
 	case string:
-		if f.key == "nats.url" {
-			v = redactURLs(v)
-		}
-		return tomlString(v)
+		return tomlString(f.shown(v))
 	case redact.Secret:
 		return tomlString(setOrUnset(v != "" && o != OriginDefault))
 	case time.Duration:

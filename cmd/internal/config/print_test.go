@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -47,7 +48,7 @@ func TestPrintIsTOMLAgain(t *testing.T) {
 	c.Review.AuditInstruction = nasty
 	text := printed(t, c)
 	require.NotContains(t, text, "\x1b")
-	text = regexp.MustCompile(`(?m)^(webhook_secrets|service_token) = .*\n`).ReplaceAllString(text, "")
+	text = regexp.MustCompile(`(?m)^(webhook_secrets|marker_secrets|private_key|service_token) = .*\n`).ReplaceAllString(text, "")
 	again, err := load(t, text)
 	require.NoError(t, err)
 	require.Equal(t, nasty, again.Review.AuditInstruction)
@@ -70,7 +71,7 @@ func TestExampleCoversEveryKey(t *testing.T) {
 	have := map[string]bool{}
 	section := ""
 	for line := range strings.SplitSeq(Example, "\n") {
-		if m := regexp.MustCompile(`^\[+([a-z]+)\]+$`).FindStringSubmatch(line); m != nil {
+		if m := regexp.MustCompile(`^(?:# )?\[+([a-z]+)\]+$`).FindStringSubmatch(line); m != nil {
 			section = m[1]
 		}
 		if m := regexp.MustCompile(`^(# )?([a-z_]+) = `).FindStringSubmatch(line); m != nil {
@@ -96,9 +97,12 @@ func TestExampleLoads(t *testing.T) {
 	require.Equal(t, plain.Server, c.Server)
 
 	all := comments.ReplaceAllString(Example, "$1")
-	all = regexp.MustCompile(`(?m)^(config|webhook_secret_files|service_token_file) = .*\n`).ReplaceAllString(all, "")
+	all = regexp.MustCompile(`(?m)^# (\[\[callbacks\]\])$`).ReplaceAllString(all, "$1")
+	all = regexp.MustCompile(`(?m)^(config|private_key|[a-z_]*secret_files|service_token_file|bearer_file) = .*\n`).ReplaceAllString(all, "")
 	c, err = load(t, all)
 	require.NoError(t, err, "with every key but those that exclude another")
 	require.Len(t, c.NATSURLs(), 2)
 	require.Equal(t, "/opt/tool", c.Familiars[0].Env["TOOL_HOME"].Reveal())
+	require.Equal(t, "ci", c.Familiars[0].Callback)
+	require.Equal(t, 10*time.Second, c.Callbacks[0].Timeout)
 }

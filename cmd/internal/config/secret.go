@@ -116,14 +116,32 @@ func ReadSecret(path string) (redact.Secret, error) {
 // higher precedence wins; in one place it is a problem.
 func (c *Config) readSecretFiles(p *problems) {
 	g, a := &c.GitHub, &c.API
-	if len(g.WebhookSecretFiles) > 0 && c.useFile(p, "github.webhook_secrets", "github.webhook_secret_files") {
-		g.WebhookSecrets = nil
-		for _, path := range g.WebhookSecretFiles {
-			g.WebhookSecrets = append(g.WebhookSecrets, readInto(p, "github.webhook_secret_files", path))
-		}
+	c.readSecrets(p, "github.webhook_secret", &g.WebhookSecrets, g.WebhookSecretFiles)
+	c.readSecrets(p, "github.marker_secret", &g.MarkerSecrets, g.MarkerSecretFiles)
+	c.readToken(p, "api.service_token", &a.ServiceToken, a.ServiceTokenFile)
+	for i := range c.Callbacks {
+		b, key := &c.Callbacks[i], listKey("callbacks", i)
+		c.readSecrets(p, key+".secret", &b.Secrets, b.SecretFiles)
+		c.readToken(p, key+".bearer", &b.Bearer, b.BearerFile)
 	}
-	if a.ServiceTokenFile != "" && c.useFile(p, "api.service_token", "api.service_token_file") {
-		a.ServiceToken = readInto(p, "api.service_token_file", a.ServiceTokenFile)
+}
+
+// readSecrets replaces the secrets at <key>s by those of the files at
+// <key>_files.
+func (c *Config) readSecrets(p *problems, key string, secrets *[]redact.Secret, files []string) {
+	if len(files) == 0 || !c.useFile(p, key+"s", key+"_files") {
+		return
+	}
+	*secrets = nil
+	for _, path := range files {
+		*secrets = append(*secrets, readInto(p, key+"_files", path))
+	}
+}
+
+// readToken replaces the secret at key by that of the file at <key>_file.
+func (c *Config) readToken(p *problems, key string, token *redact.Secret, file string) {
+	if file != "" && c.useFile(p, key, key+"_file") {
+		*token = readInto(p, key+"_file", file)
 	}
 }
 

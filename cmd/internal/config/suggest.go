@@ -9,17 +9,20 @@ import (
 	"slices"
 )
 
-// knownKeys lists every key there is, dotted; those of a familiar as
+// knownKeys lists every key there is, dotted; those of a list as
 // "familiars.id".
 func knownKeys() []string {
 	var out []string
-	for _, s := range sections(&Config{}) {
+	c := &Config{}
+	for _, s := range sections(c) {
 		for _, f := range s.fields {
 			out = append(out, f.key)
 		}
 	}
-	for _, f := range fields(familiarsKey, "", reflect.ValueOf(&Familiar{}).Elem()) {
-		out = append(out, f.key)
+	for _, l := range lists(c) {
+		for _, f := range fields(l.name, "", reflect.New(l.val.Type().Elem()).Elem()) {
+			out = append(out, f.key)
+		}
 	}
 	return out
 }
@@ -42,13 +45,11 @@ func nearest(prefix, name string) string {
 }
 
 // nearestVariable suggests the known variable next to one that is not.
-func nearestVariable(name string) string {
+func (c *Config) nearestVariable(name string) string {
 	best, bestDistance := "", 1<<30
-	for _, s := range sections(&Config{}) {
-		for _, f := range s.fields {
-			if d := distance(name, f.env); d < bestDistance {
-				best, bestDistance = f.env, d
-			}
+	for _, f := range allFields(c) {
+		if d := distance(name, f.env); f.env != "" && d < bestDistance {
+			best, bestDistance = f.env, d
 		}
 	}
 	return "did you mean " + best + "?"
@@ -56,11 +57,8 @@ func nearestVariable(name string) string {
 
 // unknownSections notes the tables and keys at the top that belay does not
 // know.
-func (c *Config) unknownSections(tree map[string]any, p *problems) {
-	names := []string{familiarsKey}
-	for _, s := range sections(c) {
-		names = append(names, s.name)
-	}
+func unknownSections(tree map[string]any, p *problems) {
+	names := tableNames()
 	for _, name := range slices.Sorted(maps.Keys(tree)) {
 		if slices.Contains(names, name) {
 			continue

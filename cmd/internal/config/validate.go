@@ -21,6 +21,7 @@ func (c *Config) validate(p *problems) {
 	c.validateGitHub(p)
 	c.validateWorker(p)
 	c.validateAPI(p)
+	c.validateCallbacks(p)
 	c.validateFamiliars(p)
 	c.validateReview(p)
 }
@@ -113,32 +114,6 @@ func (c *Config) validateNATS(p *problems) {
 	}
 }
 
-func (c *Config) validateGitHub(p *problems) {
-	g := c.GitHub
-	if !isURL(g.APIURL, "https", "http") {
-		p.add("github.api_url", quote(g.APIURL), "is not an http address", `write one such as "https://api.github.com"`)
-	}
-	if p.ok("github.app_id") && g.AppID == 0 && g.PrivateKeyFile != "" {
-		p.add("github.app_id", "0", "is not set, but github.private_key_file is", "write the App's id, as its settings page shows it")
-	}
-	if p.ok("github.app_id") && g.AppID != 0 && g.PrivateKeyFile == "" {
-		p.add("github.private_key_file", "", "is not set, but github.app_id is", "name the .pem file that GitHub gave you for the App")
-	}
-	key := "github.webhook_secrets"
-	if c.Origin("github.webhook_secret_files").rank() > c.Origin(key).rank() {
-		key = "github.webhook_secret_files"
-	}
-	if !p.ok("github.webhook_secrets", "github.webhook_secret_files") {
-		return
-	}
-	for _, s := range g.WebhookSecrets {
-		checkSecret(p, key, s)
-	}
-	if len(g.WebhookSecrets) == 0 && !c.Embedded() {
-		p.add(key, "", "are not set", "set them: processes that share a NATS server have to share a secret, so belay makes none")
-	}
-}
-
 func (c *Config) validateWorker(p *problems) {
 	if w := c.Worker; w.RunAs != "" && !runAs.MatchString(w.RunAs) {
 		p.add("worker.run_as", quote(w.RunAs), "is not a user", `write a name, a uid, or "uid:gid"`)
@@ -200,23 +175,6 @@ func (c *Config) validateReview(p *problems) {
 func isURL(s string, schemes ...string) bool {
 	u, err := url.Parse(s)
 	return err == nil && u.Host != "" && slices.Contains(schemes, u.Scheme)
-}
-
-// redactURLs hides the user and password that addresses may carry.
-func redactURLs(list string) string {
-	urls := split(list)
-	for i, s := range urls {
-		scheme, rest, ok := strings.Cut(s, "://")
-		if !ok {
-			scheme, rest = "", s
-		} else {
-			scheme += "://"
-		}
-		if at := strings.LastIndex(rest, "@"); at >= 0 {
-			urls[i] = scheme + "[redacted]" + rest[at:]
-		}
-	}
-	return strings.Join(urls, ",")
 }
 
 // quote writes a value as TOML does, cut where it is long.

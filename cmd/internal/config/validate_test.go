@@ -15,7 +15,7 @@ func TestRules(t *testing.T) {
 	t.Parallel()
 	rows := map[string]struct{ text, want string }{
 		"unknown section":         {"[servr]\na = 1\n", "line 1: servr: unknown section: did you mean server?"},
-		"unknown list":            {"[[callbacks]]\na = 1\n", "callbacks: unknown section"},
+		"unknown list":            {"[[callbaks]]\na = 1\n", "callbaks: unknown section: did you mean callbacks?"},
 		"unknown at top":          {"listen = \"a\"\n", "line 1: listen: unknown key: did you mean server.listen?"},
 		"key of another section":  {"[storage]\nname = 1\n", "storage.name: unknown key: did you mean worker.name?"},
 		"section is a value":      {"server = 1\n", "server: is not a section"},

@@ -43,6 +43,7 @@ func Check(ctx context.Context, o Options) Findings {
 	d.worker()
 	d.api()
 	d.familiars()
+	d.callbacks()
 	if o.Probe != nil {
 		d.online(ctx)
 	}

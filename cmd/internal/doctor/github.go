@@ -19,11 +19,22 @@ func (d *doctor) github() {
 	if path := g.PrivateKeyFile; path != "" {
 		d.key("github.private_key_file", path)
 	}
+	if g.PrivateKey != "" {
+		if text, err := g.AppKey(); err == nil {
+			d.pem("github.private_key", "it", text)
+		}
+	}
 	for i, s := range g.WebhookSecrets {
 		d.secret(fmt.Sprintf("github.webhook_secrets[%d]", i), s)
 	}
+	for i, s := range g.MarkerSecrets {
+		d.secret(fmt.Sprintf("github.marker_secrets[%d]", i), s)
+	}
 	for _, path := range g.WebhookSecretFiles {
 		d.private("github.webhook_secret_files", path)
+	}
+	for _, path := range g.MarkerSecretFiles {
+		d.private("github.marker_secret_files", path)
 	}
 	if len(g.WebhookSecrets) == 0 {
 		d.private("storage.dir", d.c.SecretFile())
@@ -44,12 +55,16 @@ func (d *doctor) key(field, path string) {
 		d.fail(field, fmt.Sprintf("%s cannot be read: %s", path, cause(err)), "name the .pem file that GitHub gave you for the App")
 		return
 	}
-	block, _ := pem.Decode(b)
-	switch {
-	case len(bytes.TrimSpace(b)) == 0:
-		d.fail(field, path+" is empty", "download a private key from the App's settings page")
-	case block == nil:
-		d.warn(field, path+" does not look like PEM", "name the .pem file that GitHub gave you for the App")
-	}
+	d.pem(field, path, b)
 	d.private(field, path)
+}
+
+func (d *doctor) pem(field, what string, text []byte) {
+	block, _ := pem.Decode(text)
+	switch {
+	case len(bytes.TrimSpace(text)) == 0:
+		d.fail(field, what+" is empty", "download a private key from the App's settings page")
+	case block == nil:
+		d.warn(field, what+" does not look like PEM", "use the .pem file that GitHub gave you for the App")
+	}
 }
