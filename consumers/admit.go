@@ -25,6 +25,7 @@ type Admitter struct {
 	deliveries *kv.DeliveryLog
 	audit      Auditor
 	forget     func(task.ID) error
+	outbox     *kv.OutboxStore
 }
 
 // AdmitterOptions are what an Admitter is made of.
@@ -43,6 +44,8 @@ type AdmitterOptions struct {
 	Audit      Auditor
 	// Forget removes what a task left outside the store; may be nil.
 	Forget func(task.ID) error
+	// Outbox is where a deleted installation's replies are purged; may be nil.
+	Outbox *kv.OutboxStore
 	Now    func() time.Time
 	Logger *slog.Logger
 }
@@ -51,7 +54,7 @@ type AdmitterOptions struct {
 func NewAdmitter(o AdmitterOptions) *Admitter {
 	return &Admitter{
 		store: o.Store, view: o.View, familiars: o.Familiars, dedupe: o.Replay,
-		now: o.Now, log: o.Logger, tombTTL: o.TombTTL, deliveries: o.Deliveries, audit: o.Audit, forget: o.Forget,
+		now: o.Now, log: o.Logger, tombTTL: o.TombTTL, deliveries: o.Deliveries, audit: o.Audit, forget: o.Forget, outbox: o.Outbox,
 	}
 }
 

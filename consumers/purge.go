@@ -37,11 +37,18 @@ func (a *Admitter) uninstall(ctx context.Context, d task.Delivery, seq uint64) e
 	if err := a.store.PurgeInstallation(ctx, d.InstallationID); err != nil {
 		return err
 	}
+	replies := 0
+	if a.outbox != nil {
+		// After the tombstones, which carry no intents: none is made again.
+		if replies, err = a.outbox.PurgeInstallation(ctx, d.InstallationID); err != nil {
+			return err
+		}
+	}
 	if err := a.deliveries.PurgeInstallation(ctx, d.InstallationID, seq); err != nil {
 		return err
 	}
 	if a.audit != nil {
-		a.audit.Record("uninstalled", "", "", fmt.Sprintf("installation %d: %d tasks became tombstones, deliveries before %d purged", d.InstallationID, ended, seq))
+		a.audit.Record("uninstalled", "", "", fmt.Sprintf("installation %d: %d tasks became tombstones, %d replies and the deliveries before %d purged", d.InstallationID, ended, replies, seq))
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/belay-run/belay/consumers/relay"
 	"github.com/belay-run/belay/kv"
 	"github.com/belay-run/belay/kv/task"
 	"github.com/belay-run/belay/kv/view"
@@ -40,6 +41,8 @@ type RetentionOptions struct {
 	View  *view.View
 	// Forget removes what a task left outside the store; may be nil.
 	Forget func(task.ID) error
+	// Outbox is where replies of tombstones end; nil keeps them.
+	Outbox *kv.OutboxStore
 	// Tasks, Deliveries and Dedupe are how long each is kept.
 	Tasks, Deliveries, Dedupe time.Duration
 	// Every is the time between two passes; 0 is one hour.
@@ -102,6 +105,11 @@ func (r *Retention) Pass(ctx context.Context) error {
 		return err
 	}
 	r.o.View.DropExpiredTombs()
+	if r.o.Outbox != nil {
+		if _, err := relay.Retire(ctx, r.o.View, r.o.Store, r.o.Outbox, r.o.Now().Add(-r.o.Tasks)); err != nil {
+			return err
+		}
+	}
 	return r.purgeLog(ctx)
 }
 
@@ -138,6 +146,12 @@ func (r *Retention) entomb(ctx context.Context, a view.Aged, before time.Time) e
 	}
 	if rec.Tombstone || !rec.State.Terminal() || !rec.UpdatedAt.Before(before) {
 		return nil
+	}
+	if len(rec.Intents) > 0 && r.o.Outbox != nil {
+		// A tombstone has no intents: what is not sent yet must have its record.
+		if err := r.o.Outbox.Derive(ctx, rec); err != nil {
+			return err
+		}
 	}
 	tomb, err := rec.Entomb(r.o.Now())
 	if err != nil {

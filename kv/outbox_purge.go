@@ -76,6 +76,12 @@ func (s *OutboxStore) PurgeInstallation(ctx context.Context, installation int64)
 	return s.purge(ctx, func(r outbox.Record) bool { return r.InstallationID == installation })
 }
 
+// Discard removes one record, whatever its status; one that is gone already
+// is no error.
+func (s *OutboxStore) Discard(ctx context.Context, id outbox.ID) error {
+	return s.b.Purge(ctx, OutboxKey(id), 0)
+}
+
 func (s *OutboxStore) purge(ctx context.Context, match func(outbox.Record) bool) (int, error) {
 	n := 0
 	err := s.each(ctx, func(r outbox.Record) error {

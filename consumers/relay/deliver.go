@@ -45,8 +45,24 @@ func (r *Relay) deliver(id outbox.ID, to recipient, msg jetstream.Msg) {
 	}
 	r.m.claims.WithLabelValues("won").Inc()
 	r.o.Hooks.call(func(h *Hooks) func(outbox.ID) { return h.Claimed }, id)
+	if rec.InstallationID != 0 && r.o.View.Uninstalled(rec.InstallationID) {
+		r.discard(rec)
+		return
+	}
 	r.send(rec, to)
 	r.o.Hooks.call(func(h *Hooks) func(outbox.ID) { return h.Finished }, id)
+}
+
+// discard removes what was derived while its installation was being purged:
+// nothing of a deleted installation goes out any more (DT-102).
+func (r *Relay) discard(rec outbox.Record) {
+	_, err := r.settle(rec.ID, func(ctx context.Context) (outbox.Record, error) { return rec, r.o.Store.Discard(ctx, rec.ID) })
+	if err != nil {
+		r.finished(rec, Unknown, err)
+		return
+	}
+	r.m.finished.WithLabelValues("discarded").Inc()
+	r.log.Info("reply of a deleted installation was discarded", "outbox_id", rec.ID, "task_id", rec.TaskID)
 }
 
 // send makes the tries of one claim.

@@ -101,6 +101,9 @@ func (r *Relay) Stop(ctx context.Context) error {
 
 // Flush waits until no record is left that could be sent now, or ctx ends.
 func (r *Relay) Flush(ctx context.Context) error {
+	if err := r.o.View.CatchUp(ctx, r.o.JS); err != nil {
+		return fmt.Errorf("flush relay: %w", err)
+	}
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
 	for {

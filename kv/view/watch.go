@@ -38,6 +38,30 @@ func (v *View) Synced() bool {
 	return v.synced
 }
 
+// CatchUp waits until the view shows what the bucket holds now, or ctx ends.
+func (v *View) CatchUp(ctx context.Context, js jetstream.JetStream) error {
+	s, err := js.Stream(ctx, bucketStream)
+	if err != nil {
+		return fmt.Errorf("inspect bucket: %w", err)
+	}
+	last := s.CachedInfo().State.LastSeq
+	look := time.NewTicker(2 * time.Millisecond)
+	defer look.Stop()
+	for {
+		v.mu.RLock()
+		rev := v.rev
+		v.mu.RUnlock()
+		if rev >= last {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("read model is at %d of %d: %w", rev, last, ctx.Err())
+		case <-look.C:
+		}
+	}
+}
+
 // Run watches the bucket until ctx ends. Whatever breaks the watch, it is
 // opened again; a broken watch delays, it never decides.
 func (v *View) Run(ctx context.Context, js jetstream.JetStream) {

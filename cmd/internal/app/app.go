@@ -16,10 +16,12 @@ import (
 
 	"github.com/belay-run/belay/consumers"
 	"github.com/belay-run/belay/consumers/executor"
+	"github.com/belay-run/belay/consumers/relay"
 	"github.com/belay-run/belay/ingest"
 	"github.com/belay-run/belay/ingest/github"
 	"github.com/belay-run/belay/kv"
 	"github.com/belay-run/belay/kv/natsserver"
+	"github.com/belay-run/belay/kv/redact"
 	"github.com/belay-run/belay/kv/streams"
 	"github.com/belay-run/belay/kv/task"
 	"github.com/belay-run/belay/kv/view"
@@ -37,11 +39,15 @@ type App struct {
 	streamSet streams.Set
 	deliv     *kv.DeliveryLog
 	store     *kv.TaskStore
+	outbox    *kv.OutboxStore
 	audit     *kv.AuditLog
 	view      *view.View
 	exec      *executor.Executor
 	worker    atomic.Pointer[consumers.Worker]
 	admit     *consumers.AdmitLoop
+	relay     atomic.Pointer[relay.Relay]
+	channels  map[string]relay.Channel // by their names; filled before anything is sent
+	redact    *redact.Redactor
 	probe     *prober
 	routing   atomic.Pointer[github.Config]
 
@@ -66,7 +72,7 @@ func New(o Options) (*App, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	a := &App{o: o, log: o.Logger, reg: prometheus.NewRegistry(), failed: make(chan error, 2)}
+	a := &App{o: o, log: o.Logger, reg: prometheus.NewRegistry(), failed: make(chan error, 2), channels: map[string]relay.Channel{}, redact: redact.New()}
 	a.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	a.view = view.New(o.Logger, o.Now)
 	a.reg.MustRegister(newViewCollector(a.view))
@@ -84,7 +90,7 @@ func (a *App) Start(ctx context.Context) error {
 	}
 	defer close(up)
 	for _, step := range []func(context.Context) error{
-		a.startHTTP, a.startNATS, a.connect, a.openStores, a.startView, a.startExecutor, a.startConsumers,
+		a.startHTTP, a.startNATS, a.connect, a.openStores, a.startView, a.startExecutor, a.startRelay, a.startConsumers,
 	} {
 		if err := step(ctx); err != nil {
 			sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
@@ -146,13 +152,13 @@ func (a *App) openStores(ctx context.Context) error {
 	if a.store, err = kv.OpenTaskStore(ctx, a.js); err != nil {
 		return err
 	}
-	if a.audit, err = kv.OpenAuditLog(ctx, a.js, kv.AuditOptions{Logger: a.log, Now: a.o.Now}); err != nil {
+	if a.audit, err = kv.OpenAuditLog(ctx, a.js, kv.AuditOptions{Logger: a.log, Now: a.o.Now, Redactor: a.redact}); err != nil {
 		return err
 	}
 	a.store.SetHooks(a.o.StoreHooks)
 	a.deliv.Hooks = a.o.StoreHooks
 	a.cleanups.push("audit trail", parting(a.audit.Close))
-	return nil
+	return a.openOutbox(ctx)
 }
 
 // startView waits until the read model has caught up: scheduling and the
@@ -201,7 +207,7 @@ func (a *App) startConsumers(ctx context.Context) error {
 	adm := consumers.NewAdmitter(consumers.AdmitterOptions{
 		Store: a.store, View: a.view, Familiars: func() []string { return familiarIDs(c) },
 		Replay: replayWindow, TombTTL: days(c.Storage.DedupeDays), Deliveries: a.deliv, Audit: a.audit,
-		Forget: a.exec.RemoveLogs, Now: a.o.Now, Logger: a.log,
+		Forget: a.exec.RemoveLogs, Outbox: a.outbox, Now: a.o.Now, Logger: a.log,
 	})
 	w, err := consumers.NewWorker(consumers.Options{
 		Store: a.store, View: a.view, JS: a.js, Runner: a.exec, Admitter: adm, Audit: a.audit, Restore: a.restore,
@@ -216,14 +222,14 @@ func (a *App) startConsumers(ctx context.Context) error {
 		return err
 	}
 	a.admit = consumers.NewAdmitLoop(a.js, adm, a.restore, a.reg)
-	a.probe = &prober{store: a.store, view: a.view, worker: w, admit: a.admit, boot: a.o.Boot, beat: beatEvery(a.o.BeatEvery), now: a.o.Now}
+	a.probe = &prober{store: a.store, view: a.view, worker: w, admit: a.admit, relay: &a.relay, boot: a.o.Boot, beat: beatEvery(a.o.BeatEvery), now: a.o.Now}
 	if err := w.Start(ctx); err != nil {
 		return err
 	}
 	a.worker.Store(w)
 	a.cleanups.push("worker", w.Stop)
 	keep := consumers.NewRetention(consumers.RetentionOptions{
-		Store: a.store, Log: a.deliv, View: a.view, Forget: a.exec.RemoveLogs,
+		Store: a.store, Log: a.deliv, View: a.view, Forget: a.exec.RemoveLogs, Outbox: a.outbox,
 		Tasks: days(c.Storage.TaskRetentionDays), Deliveries: days(c.Storage.DeliveryRetentionDays),
 		Dedupe: days(c.Storage.DedupeDays), Every: a.o.RetainEvery, Now: a.o.Now, Logger: a.log, Registerer: a.reg,
 	})

@@ -14,8 +14,9 @@ const commandTimeout = 8 * time.Second
 
 // commands are what a person may do to a task.
 type commands struct {
-	store *kv.TaskStore
-	now   func() time.Time
+	store  *kv.TaskStore
+	outbox *kv.OutboxStore
+	now    func() time.Time
 }
 
 // Retry queues a completed, failed or cancelled task again.
@@ -23,6 +24,10 @@ func (c *commands) Retry(ctx context.Context, installation int64, id task.ID, _ 
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	r, _, err := c.store.Change(ctx, installation, id, func(r task.Record) (task.Record, error) {
+		// The retried record forgets its intents: their records are made before.
+		if err := c.outbox.Derive(ctx, r); err != nil {
+			return r, err
+		}
 		return r.Retry(c.now())
 	}, func(r task.Record) bool { return r.BudgetFrom == r.Attempts && r.Attempts > 0 && !r.State.Terminal() })
 	if err != nil {

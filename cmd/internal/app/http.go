@@ -59,11 +59,11 @@ func (l late) Get(ctx context.Context, installation int64, id task.ID) (task.Rec
 }
 
 func (l late) Retry(ctx context.Context, installation int64, id task.ID, caller string) (task.Record, error) {
-	return (&commands{store: l.a.store, now: l.a.o.Now}).Retry(ctx, installation, id, caller)
+	return (&commands{store: l.a.store, outbox: l.a.outbox, now: l.a.o.Now}).Retry(ctx, installation, id, caller)
 }
 
 func (l late) Cancel(ctx context.Context, installation int64, id task.ID, caller, reason string) (task.Record, error) {
-	return (&commands{store: l.a.store, now: l.a.o.Now}).Cancel(ctx, installation, id, caller, reason)
+	return (&commands{store: l.a.store, outbox: l.a.outbox, now: l.a.o.Now}).Cancel(ctx, installation, id, caller, reason)
 }
 
 func (l late) OpenLog(id task.ID, attempt int) (io.ReadCloser, error) {

@@ -27,6 +27,8 @@ type Options struct {
 	// BeatEvery and Backoff override the worker's; for tests and the demo.
 	BeatEvery time.Duration
 	Backoff   func(spent int) time.Duration
+	// RelayWaits overrides the pauses between the tries of one reply.
+	RelayWaits []time.Duration
 	// NotifySocket is $NOTIFY_SOCKET of systemd; empty for none.
 	NotifySocket string
 	// RetainEvery is the time between passes of retention; 0 is an hour.

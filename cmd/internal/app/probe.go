@@ -3,9 +3,11 @@ package app
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/belay-run/belay/consumers"
+	"github.com/belay-run/belay/consumers/relay"
 	"github.com/belay-run/belay/ingest"
 	"github.com/belay-run/belay/kv"
 	"github.com/belay-run/belay/kv/task"
@@ -22,6 +24,7 @@ type prober struct {
 	view   *view.View
 	worker *consumers.Worker
 	admit  *consumers.AdmitLoop
+	relay  *atomic.Pointer[relay.Relay]
 	boot   task.BootID
 	beat   time.Duration
 	now    func() time.Time
@@ -55,6 +58,15 @@ func (p *prober) Ready(ctx context.Context) []ingest.Condition {
 	}
 	if age := p.now().Sub(p.admit.LastSign()); age > limit+10*time.Second {
 		fail("admit", "look at `nats consumer info WEBHOOKS admit`", "admission shows no sign of life for %s", age.Round(time.Second))
+	}
+	if r := p.relay.Load(); r != nil {
+		rp := r.Progress()
+		if age := p.now().Sub(rp.LastPull); age > limit+10*time.Second {
+			fail("relay", "look at `nats consumer info KV_STATE relay`", "the relay's pull was not answered for %s", age.Round(time.Second))
+		}
+		if age := p.now().Sub(rp.LastSweep); age > 5*time.Minute {
+			fail("sweep", "look at the log for class relay_sweep", "the outbox was not swept for %s", age.Round(time.Second))
+		}
 	}
 	return out
 }
