@@ -43,6 +43,7 @@
 //	the command ends                      SIGKILL to what is left
 //	belay asks (timeout, context)         SIGTERM to all; SIGKILL to what is left after KillGrace
 //	belay is gone (its pipe ends)         SIGKILL to all at once: the task may soon run elsewhere
+//	belay is silent for Silence: frozen   SIGKILL to all at once, before its task is given to another
 //	SIGTERM, SIGINT, SIGHUP to itself     nothing: they mean belay, which drains first
 //
 // If the supervisor itself is killed or does not answer, its command gets

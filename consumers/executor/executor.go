@@ -17,6 +17,9 @@ import (
 const (
 	DefaultKillGrace = 5 * time.Second
 	DefaultWaitDelay = 2 * time.Second
+	// DefaultSilence is below the 30 s after which another process may take
+	// over the task of one that gives no sign of life.
+	DefaultSilence   = 25 * time.Second
 	DefaultMaxOutput = 8 << 20
 	DefaultTailBytes = 4096
 )
@@ -36,6 +39,9 @@ type Config struct {
 	// WaitDelay bounds the waiting for processes that do not die and for
 	// output that does not end.
 	WaitDelay time.Duration
+	// Silence is after how long without a sign of this process, frozen or
+	// stuck, its commands are killed.
+	Silence time.Duration
 	// MaxOutput is what a log keeps of a command's output, in bytes.
 	MaxOutput int64
 	// TailBytes is the size of Report.Tail.
@@ -90,6 +96,9 @@ func (c *Config) defaults() {
 	}
 	if c.WaitDelay <= 0 {
 		c.WaitDelay = DefaultWaitDelay
+	}
+	if c.Silence <= 0 {
+		c.Silence = DefaultSilence
 	}
 	if c.MaxOutput <= 0 {
 		c.MaxOutput = DefaultMaxOutput

@@ -33,10 +33,13 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// hostSilence is when the host's supervisors give it up.
+const hostSilence = time.Second
+
 func host(dir string) {
 	e, err := New(Config{
 		WorkspaceDir: filepath.Join(dir, "w"), LogDir: filepath.Join(dir, "l"), KillGrace: time.Minute,
-		LookupEnv: os.LookupEnv, PassEnv: []string{"PATH", "FIFO", "MARK"},
+		LookupEnv: os.LookupEnv, PassEnv: []string{"PATH", "FIFO", "MARK"}, Silence: hostSilence,
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -62,10 +62,11 @@ func start(o order, out *os.File) (*process, error) {
 		defer close(exited)
 		_ = cmd.Wait()
 	}()
+	go speak(control, o.Silence, done)
 	var once sync.Once
 	return &process{
 		notices: notices,
-		stop:    func() { _, _ = control.Write([]byte{'t'}) },
+		stop:    func() { _, _ = control.Write([]byte{wordStop}) },
 		kill:    func() { _ = cmd.Process.Kill() },
 		release: func() {
 			once.Do(func() {
@@ -79,6 +80,23 @@ func start(o order, out *os.File) (*process, error) {
 			})
 		},
 	}, nil
+}
+
+// speak tells the supervisor again and again that belay lives. A belay that is
+// frozen cannot, and another process may have its task by the time it thaws.
+func speak(control io.Writer, silence time.Duration, done <-chan struct{}) {
+	tick := time.NewTicker(silence / 5)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+			if _, err := control.Write([]byte{wordAlive}); err != nil {
+				return
+			}
+		}
+	}
 }
 
 // listen passes on the supervisor's notices. When they end without an ending

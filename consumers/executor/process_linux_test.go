@@ -117,6 +117,25 @@ func TestQ24KillOfBelayEndsTheTree(t *testing.T) {
 	}
 }
 
+// TestJ04FreezeOfBelayEndsTheTree: a belay that is stopped and not dead keeps
+// its pipes open, yet another process will soon run its task.
+func TestJ04FreezeOfBelayEndsTheTree(t *testing.T) {
+	t.Parallel()
+	w := watch(t)
+	cmd := w.startHost("echo started >&9; sleep 2; echo still >&9; sleep 600 & wait")
+	require.Equal(t, "started", w.line())
+	require.Equal(t, "still", w.line(), "one that lives is not taken for frozen, however long it runs")
+	require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
+	select {
+	case <-w.gone: // while the host is still frozen
+	case <-time.After(hostSilence + 10*time.Second):
+		t.Errorf("processes are left: %q", w.alive())
+	}
+	require.NoError(t, cmd.Process.Kill())
+	require.Error(t, cmd.Wait())
+	w.requireGone(5 * time.Second)
+}
+
 // TestQ26GroupSignalSparesTheCommand: a signal to belay's group or to its
 // supervisors does not reach the command: belay drains first.
 func TestQ26GroupSignalSparesTheCommand(t *testing.T) {

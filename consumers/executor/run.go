@@ -101,7 +101,7 @@ func (e *Executor) runCommand(ctx context.Context, job *Job, live *redact.Redact
 	}
 	x, why, err := e.command(ctx, order{
 		Path: path, Argv: argv(job.Familiar.Command, ws), Env: list(env), Dir: ws.root, Cred: e.runAs.cred,
-		Grace: e.cfg.KillGrace, Delay: e.cfg.WaitDelay, Mark: "BELAY_RUN=" + mark,
+		Grace: e.cfg.KillGrace, Delay: e.cfg.WaitDelay, Silence: e.cfg.Silence, Mark: "BELAY_RUN=" + mark,
 	}, job.timeout(), out)
 	if err != nil {
 		return notRun(err)

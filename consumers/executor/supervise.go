@@ -14,7 +14,9 @@ type order struct {
 	Cred  *credential   `json:"cred,omitempty"`
 	Grace time.Duration `json:"grace"` // SIGTERM to SIGKILL
 	Delay time.Duration `json:"delay"` // for killing what is left
-	Mark  string        `json:"-"`     // an entry of Env no other run has
+	// Silence is after how long without a word belay counts as gone.
+	Silence time.Duration `json:"silence"`
+	Mark    string        `json:"-"` // an entry of Env no other run has
 }
 
 // notice is what a supervisor says: once after the start, once at the end.

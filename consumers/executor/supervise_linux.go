@@ -21,8 +21,14 @@ import (
 // not through argv or the environment, which others could read.
 const (
 	superviseArg = "belay-run-supervisor"
-	controlFD    = 3 // read: a line of JSON (order), then a byte to stop; its end means that belay is gone
+	controlFD    = 3 // read: a line of JSON (order), then words; its end means that belay is gone
 	statusFD     = 4 // write: lines of JSON (notice)
+)
+
+// Words on the control pipe.
+const (
+	wordAlive = 'a' // belay lives
+	wordStop  = 't' // end the command: SIGTERM, grace, SIGKILL
 )
 
 // killPause is how long killed processes get to go before a next look.
@@ -94,27 +100,23 @@ type supervisor struct {
 	gone   bool      // belay is gone
 }
 
-// obey waits for a byte or the end of the control pipe and ends the command:
-// at a byte with SIGTERM and after the grace SIGKILL; at the end at once,
-// because belay is gone and the task may already be running elsewhere.
+// obey hears belay's words and ends the command: when it is asked to, with
+// SIGTERM and after the grace SIGKILL; at the end of the pipe, or when belay
+// has been silent for too long, at once, because belay is gone or frozen and
+// the task may already be running elsewhere.
 func (s *supervisor) obey(control *bufio.Reader) {
-	if _, err := control.ReadByte(); err == nil {
-		s.mu.Lock()
-		s.until = time.Now().Add(s.order.Grace)
-		s.mu.Unlock()
-		s.signal(syscall.SIGTERM)
-		gone := make(chan struct{})
-		go func() {
-			_, _ = control.ReadByte()
-			close(gone)
-		}()
-		select {
-		case <-s.ended:
-			<-gone
-		case <-gone:
-		case <-time.After(s.order.Grace):
+	words := make(chan byte)
+	go func() {
+		defer close(words)
+		for {
+			w, err := control.ReadByte()
+			if err != nil {
+				return
+			}
+			words <- w
 		}
-	}
+	}()
+	s.listen(words)
 	s.mu.Lock()
 	s.gone = true
 	s.mu.Unlock()
@@ -124,6 +126,35 @@ func (s *supervisor) obey(control *bufio.Reader) {
 		case <-s.ended:
 			return
 		case <-time.After(killPause):
+		}
+	}
+}
+
+// listen returns when the command is to be killed.
+func (s *supervisor) listen(words <-chan byte) {
+	silent := time.NewTimer(s.order.Silence)
+	var grace <-chan time.Time
+	ended := s.ended
+	for {
+		select {
+		case w, open := <-words:
+			if !open {
+				return
+			}
+			silent.Reset(s.order.Silence)
+			if w == wordStop && grace == nil {
+				s.mu.Lock()
+				s.until = time.Now().Add(s.order.Grace)
+				s.mu.Unlock()
+				s.signal(syscall.SIGTERM)
+				grace = time.After(s.order.Grace)
+			}
+		case <-ended: // the grace is over by itself; see wait
+			ended, grace = nil, make(chan time.Time)
+		case <-grace:
+			return
+		case <-silent.C:
+			return
 		}
 	}
 }

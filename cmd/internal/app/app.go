@@ -179,11 +179,16 @@ func (a *App) startView(ctx context.Context) error {
 	return nil
 }
 
+// frozenAfter is after how many beats without a sign of life a process's
+// commands are killed: one before another process may take its tasks.
+const frozenAfter = 5
+
 func (a *App) startExecutor(context.Context) error {
 	c := a.o.Config
 	var err error
 	a.exec, err = executor.New(executor.Config{
 		WorkspaceDir: c.Worker.WorkspaceDir, LogDir: logDir(c), RunAs: c.Worker.RunAs, Logger: a.log, Now: a.o.Now,
+		Silence: frozenAfter * beatEvery(a.o.BeatEvery),
 	})
 	if err != nil {
 		return err

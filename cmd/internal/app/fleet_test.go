@@ -51,6 +51,23 @@ func (f *fleet) startedAttempts(n int) {
 	natstest.Eventually(f.t, "attempts to start", func() bool { return len(f.starts()) >= n })
 }
 
+// waiting counts the running commands of a task.
+func (f *fleet) waiting(id string) int {
+	f.t.Helper()
+	envs, err := filepath.Glob("/proc/[0-9]*/environ")
+	require.NoError(f.t, err)
+	n := 0
+	for _, p := range envs {
+		// One that ends meanwhile, or is another user's, is none of ours.
+		env, _ := os.ReadFile(p)
+		line, _ := os.ReadFile(filepath.Join(filepath.Dir(p), "cmdline"))
+		if strings.Contains(string(env), "BELAY_TASK_ID="+id+"\x00") && strings.Contains(string(line), "/starts") {
+			n++
+		}
+	}
+	return n
+}
+
 func outcomes(i item) []string {
 	var out []string
 	for _, a := range i.Attempts {
@@ -88,6 +105,7 @@ func TestFleetFrozenHolderLosesItsAttempt(t *testing.T) {
 	f.speakTo(b)
 	a.signal(syscall.SIGSTOP)
 	f.startedAttempts(2)
+	require.Equal(t, 1, f.waiting(id), "the frozen one's command has ended before another begins")
 	f.release()
 	done := f.await(id, "done")
 	a.signal(syscall.SIGCONT)
