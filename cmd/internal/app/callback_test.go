@@ -208,3 +208,28 @@ func TestOB53RepliesEndAfterTheirTasks(t *testing.T) {
 	require.Equal(t, string(task.InstallationDeleted), a.text("ignored"), a.body)
 	natstest.Eventually(t, "the reply to be purged", func() bool { return find(other) == nil })
 }
+
+// DT-77: the end of a task whose surfaces are open asks for their closing,
+// after its event, whoever ends it; one that was published asks for nothing.
+func TestDT77OpenSurfacesAreClosedByTheEnd(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, calling(newReceiver(t)))
+	a, err := New(r.opts)
+	require.NoError(t, err)
+	rec := task.Record{
+		ID: "t", InstallationID: 7, Repo: "acme/api", Number: 5, HeadSHA: "0123456789abcdef", FamiliarID: r.cfg.Familiars[0].ID,
+		State: task.Cancelled, Kind: task.Kind{Name: task.FixIssue}, Surfaces: task.SurfacesOpen,
+	}
+	got := a.intents(rec, 3)
+	require.Len(t, got, 3)
+	require.Equal(t, "callback:ci", got[0].Channel)
+	for i, want := range []task.Intent{{N: 4, Channel: channelCheck, To: "acme/api@0123456789ab"}, {N: 5, Channel: channelComment, To: "acme/api#5"}} {
+		require.JSONEq(t, `{"installation_id":7,"task_id":"t"}`, string(got[i+1].Payload))
+		got[i+1].Payload = nil
+		require.Equal(t, want, got[i+1])
+	}
+	rec.Surfaces = task.SurfacesClosed
+	require.Len(t, a.intents(rec, 0), 1)
+	rec.Kind.Name = task.CommandReply
+	require.Empty(t, a.intents(rec, 0))
+}

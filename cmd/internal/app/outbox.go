@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -59,8 +60,22 @@ func (a *App) openCallbacks() error {
 	return nil
 }
 
-// intents are what is to be sent now that a task has ended. Replies to
-// commands are no work of anybody's and tell no callback.
+// Channels that close what a task shows on GitHub, from its record.
+const (
+	channelCheck   = "github:check"
+	channelComment = "github:comment"
+)
+
+// ended names the task whose surfaces are to be closed; it is the payload of
+// the two channels above.
+type ended struct {
+	InstallationID int64   `json:"installation_id"`
+	TaskID         task.ID `json:"task_id"`
+}
+
+// intents are what is to be sent now that a task has ended: its event, and
+// the closing of what it shows on GitHub unless its holder did that already.
+// Replies to commands are no work of anybody's and tell no callback.
 func (a *App) intents(r task.Record, n int) []task.Intent {
 	var out []task.Intent
 	if cb, ok := callback(a.o.Config, r.FamiliarID); ok && r.Kind.Name != task.CommandReply {
@@ -70,6 +85,14 @@ func (a *App) intents(r task.Record, n int) []task.Intent {
 		} else {
 			out = append(out, in)
 		}
+	}
+	if r.Surfaces != task.SurfacesOpen {
+		return out
+	}
+	payload, _ := json.Marshal(ended{r.InstallationID, r.ID}) // two plain fields always encode
+	out = append(out, task.Intent{N: n + len(out), Channel: channelCheck, To: fmt.Sprintf("%s@%.12s", r.Repo, r.HeadSHA), Payload: payload})
+	if r.Number != 0 {
+		out = append(out, task.Intent{N: n + len(out), Channel: channelComment, To: fmt.Sprintf("%s#%d", r.Repo, r.Number), Payload: payload})
 	}
 	return out
 }
