@@ -31,6 +31,10 @@ func (s *Server) apiRoutes(root chi.Routes) http.Handler {
 			r.Post("/github/tasks/{id}/cancel", s.handle(s.cancelTask))
 		}
 	}
+	if s.o.Outbox != nil && s.o.OutboxStore != nil {
+		r.Get("/github/outbox", s.read("outbox", s.listOutbox))
+		r.Post("/github/outbox/{id}/resolve", s.handle(s.resolveOutbox))
+	}
 	if s.o.Switch != nil {
 		r.Post("/control/pause", s.handle(s.pause))
 		r.Post("/control/resume", s.handle(s.resume))

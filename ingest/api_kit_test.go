@@ -111,6 +111,8 @@ func (d *door) scoped() http.Handler {
 	r.Get("/tasks", d.handle(d.listTasks))
 	r.Get("/tasks/{id}", d.handle(d.showTask))
 	r.Post("/tasks/{id}/retry", d.handle(d.retryTask))
+	r.Get("/outbox", d.handle(d.listOutbox))
+	r.Post("/outbox/{id}/resolve", d.handle(d.resolveOutbox))
 	r.Get("/deliveries", d.handle(d.listDeliveries))
 	r.Get("/deliveries/{id}", d.handle(d.showDelivery))
 	return r

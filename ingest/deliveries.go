@@ -23,12 +23,12 @@ type wireOneDelivery struct {
 }
 
 func (s *Server) listDeliveries(w http.ResponseWriter, r *http.Request, c Caller) error {
-	q, err := parseList(r)
+	if r.URL.Query().Get("status") != "" {
+		return badParameter("status", "left out: deliveries have none")
+	}
+	q, err := parseList(r, nil)
 	if err != nil {
 		return err
-	}
-	if q.status != "" {
-		return badParameter("status", "left out: deliveries have none")
 	}
 	out := wireDeliveries{OK: true, Deliveries: []wireDelivery{}}
 	if inst, ok := q.within(c.Scope); ok {

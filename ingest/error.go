@@ -8,6 +8,7 @@ import (
 
 	"github.com/belay-run/belay/ingest/github"
 	"github.com/belay-run/belay/kv"
+	"github.com/belay-run/belay/kv/outbox"
 	"github.com/belay-run/belay/kv/task"
 	"github.com/belay-run/belay/kv/view"
 )
@@ -26,6 +27,7 @@ var (
 	errGone          = errors.New("task is only a tombstone")
 	errUnknownLog    = errors.New("no such log")
 	errDelivery      = errors.New("no such delivery")
+	errOutbox        = errors.New("no such outbox record")
 	errDenied        = errors.New("denied")
 	errContentType   = errors.New("mutation is not application/json")
 	errCrossSite     = errors.New("mutation comes from another site")
@@ -92,11 +94,14 @@ var answers = []answer{
 	{errNotFound, http.StatusNotFound, "not found", "", 0},
 	{errUnknownLog, http.StatusNotFound, "unknown log", "", 0},
 	{errDelivery, http.StatusNotFound, "unknown delivery", "", 0},
+	{errOutbox, http.StatusNotFound, "unknown outbox record", "", 0},
 	{errGone, http.StatusGone, "task retention has ended", "", 0},
 	{errUnknownTask, http.StatusNotFound, "unknown task", "", 0},
 	{view.ErrCursor, http.StatusBadRequest, "parameter cursor is not one of this list", "", 0},
 	{kv.ErrCursor, http.StatusBadRequest, "parameter cursor is not one of this list", "", 0},
 	{task.ErrState, http.StatusConflict, "state does not allow it", "", 0},
+	{outbox.ErrState, http.StatusConflict, "status does not allow it", "", 0},
+	{outbox.ErrInvalid, http.StatusBadRequest, "record is not valid", "", 0},
 	{errPanic, http.StatusInternalServerError, "internal error", reasonPanic, 0},
 	{kv.ErrFull, http.StatusServiceUnavailable, "storage unavailable", reasonFull, retryStorage},
 	{nil, http.StatusServiceUnavailable, "storage unavailable", reasonUnknown, retryStorage},

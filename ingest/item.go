@@ -70,7 +70,7 @@ type wireTask struct {
 	CreatedAt      task.Time     `json:"createdAt"`
 	Delivery       wireOrigin    `json:"delivery"`
 	Attempts       []wireAttempt `json:"attempts"`
-	Outbox         []struct{}    `json:"outbox"`
+	Outbox         []wireOutbox  `json:"outbox"`
 }
 
 // wireOrigin names the delivery that a task came from.
@@ -95,7 +95,7 @@ func (s *Server) taskOf(r *task.Record) wireTask {
 		SupersededBy: r.SupersededBy, SupersedeKey: r.SupersedeKey, NotBefore: r.NotBefore, Kind: r.Kind, Source: r.Source,
 		InstallationID: r.InstallationID, HeadSHA: r.HeadSHA, Commander: r.Commander, CreatedAt: r.CreatedAt,
 		Delivery: wireOrigin{ID: r.DeliveryID, Seq: r.DeliverySeq},
-		Attempts: make([]wireAttempt, 0, len(r.AttemptLog)), Outbox: []struct{}{},
+		Attempts: make([]wireAttempt, 0, len(r.AttemptLog)), Outbox: []wireOutbox{},
 	}
 	for _, a := range r.AttemptLog {
 		t.Attempts = append(t.Attempts, wireAttempt{

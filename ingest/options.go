@@ -33,6 +33,9 @@ type Options struct {
 	Deliveries Deliveries
 	Commands   Commands
 	Logs       Logs
+	// Outbox and OutboxStore answer what is sent out; both or none.
+	Outbox      OutboxList
+	OutboxStore OutboxStore
 	// Switch pauses and resumes claims.
 	Switch Switch
 	// Auditor is told of reads, denials and mutations; nil: nobody is.

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/belay-run/belay/kv"
+	"github.com/belay-run/belay/kv/outbox"
 	"github.com/belay-run/belay/kv/task"
 	"github.com/belay-run/belay/kv/view"
 )
@@ -45,6 +46,21 @@ type Commands interface {
 	Cancel(ctx context.Context, installation int64, id task.ID, caller, reason string) (task.Record, error)
 }
 
+// OutboxList is the read model of the outbox. It answers view.ErrCursor for a
+// cursor that it did not give out.
+type OutboxList interface {
+	Outbox(q view.OutboxQuery) (view.OutboxPage, error)
+}
+
+// OutboxStore holds the outbox's records. Find returns nil if there is none.
+// Resolve settles one whose outcome is unknown, and returns it with the new
+// record of a resend; outbox.ErrState, with the record that refused, where it
+// is not unknown; kv.ErrNotFound if there is none.
+type OutboxStore interface {
+	Find(ctx context.Context, id outbox.ID) (*outbox.Record, error)
+	Resolve(ctx context.Context, id outbox.ID, how outbox.Resolution, reason, by string) (outbox.Record, *outbox.Record, error)
+}
+
 // Logs opens the whole output of an attempt; fs.ErrNotExist if it is not kept
 // on this machine.
 type Logs interface {
@@ -68,6 +84,7 @@ const (
 	AuditPause    = "pause"
 	AuditResume   = "resume"
 	AuditConflict = "conflict"
+	AuditResolve  = "resolve"
 )
 
 // Prober tells how the process and its store are.

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/belay-run/belay/kv/view"
 )
 
 const (
@@ -30,8 +28,9 @@ func badParameter(name, want string) error {
 	return &textError{kind: errParameter, text: "parameter " + name + " must be " + want}
 }
 
-// parseList reads the parameters of a list. An empty one counts as absent.
-func parseList(r *http.Request) (listQuery, error) {
+// parseList reads the parameters of a list whose items have one of the
+// statuses. An empty one counts as absent.
+func parseList(r *http.Request, statuses []string) (listQuery, error) {
 	q := listQuery{limit: defaultLimit}
 	v, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -57,8 +56,8 @@ func parseList(r *http.Request) (listQuery, error) {
 		}
 		q.installation = &n
 	}
-	if q.status = v.Get("status"); q.status != "" && !slices.Contains(view.Statuses, q.status) {
-		return q, badParameter("status", "one of "+strings.Join(view.Statuses, ", "))
+	if q.status = v.Get("status"); q.status != "" && !slices.Contains(statuses, q.status) {
+		return q, badParameter("status", "one of "+strings.Join(statuses, ", "))
 	}
 	q.cursor, q.repo = v.Get("cursor"), v.Get("repo")
 	return q, nil

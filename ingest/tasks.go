@@ -37,7 +37,7 @@ type wireOneTask struct {
 }
 
 func (s *Server) listTasks(w http.ResponseWriter, r *http.Request, c Caller) error {
-	q, err := parseList(r)
+	q, err := parseList(r, view.Statuses)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,11 @@ func (s *Server) showTask(w http.ResponseWriter, r *http.Request, c Caller) erro
 		}
 		out.Task = t
 	} else {
-		out.Task = s.taskOf(&rec)
+		t := s.taskOf(&rec)
+		if t.Outbox, err = s.outboxOf(c, rec.ID); err != nil {
+			return err
+		}
+		out.Task = t
 	}
 	writeJSON(w, http.StatusOK, out)
 	return nil

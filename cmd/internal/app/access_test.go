@@ -11,7 +11,7 @@ import (
 )
 
 // apiPaths are one of each kind under /api.
-var apiPaths = []string{"/api/github/tasks", "/api/github/tasks/x", "/api/github/tasks/x/log", "/api/github/deliveries", "/api/nothing"}
+var apiPaths = []string{"/api/github/tasks", "/api/github/tasks/x", "/api/github/tasks/x/log", "/api/github/deliveries", "/api/github/outbox", "/api/nothing"}
 
 func TestTokenMode(t *testing.T) {
 	t.Parallel()

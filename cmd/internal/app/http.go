@@ -14,6 +14,7 @@ import (
 	"github.com/belay-run/belay/ingest"
 	"github.com/belay-run/belay/ingest/github"
 	"github.com/belay-run/belay/kv"
+	"github.com/belay-run/belay/kv/outbox"
 	"github.com/belay-run/belay/kv/task"
 )
 
@@ -66,6 +67,17 @@ func (l late) Cancel(ctx context.Context, installation int64, id task.ID, caller
 	return (&commands{store: l.a.store, outbox: l.a.outbox, now: l.a.o.Now}).Cancel(ctx, installation, id, caller, reason)
 }
 
+// lateOutbox is late for the records of the outbox, whose Find differs.
+type lateOutbox struct{ a *App }
+
+func (l lateOutbox) Find(ctx context.Context, id outbox.ID) (*outbox.Record, error) {
+	return l.a.outbox.Find(ctx, id)
+}
+
+func (l lateOutbox) Resolve(ctx context.Context, id outbox.ID, how outbox.Resolution, reason, by string) (outbox.Record, *outbox.Record, error) {
+	return l.a.outbox.Resolve(ctx, id, how, reason, by)
+}
+
 func (l late) OpenLog(id task.ID, attempt int) (io.ReadCloser, error) {
 	return l.a.exec.OpenLog(id, attempt)
 }
@@ -103,6 +115,7 @@ func (a *App) startHTTP(ctx context.Context) error {
 	sec, acc := secrets(c), access(c)
 	a.http, err = ingest.New(ingest.Options{
 		Log: l, Tasks: a.view, TaskStore: l, Deliveries: l, Commands: l, Logs: l, Prober: l, Switch: l,
+		Outbox: a.view, OutboxStore: lateOutbox{a},
 		Auditor: l,
 		Config:  a.routing.Load, Secrets: func() []github.Secret { return sec },
 		Access: func() ingest.Access { return acc },
