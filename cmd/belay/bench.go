@@ -29,6 +29,10 @@ were accepted, the notes and the list:
   after end    a run that began after its task was seen as ended
   open         neither done nor failed at the end
 
+Each task also calls the soak back when it has ended. The receiver, which nobody
+kills, must get each reply at most once, and every reply that reads delivered;
+one that a kill interrupted is unknown, and shown as that.
+
 All of them must be 0; else the exit code is 1.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.soak(cmd.Context(), o) },

@@ -29,6 +29,8 @@ type soak struct {
 	dir    string
 	server *soakServer
 
+	receiver *soakReceiver
+
 	mu       sync.Mutex
 	accepted map[string]string    // delivery id → task id
 	sent     map[string]bool      // delivery ids that were tried
@@ -45,7 +47,11 @@ func (c *cli) soak(ctx context.Context, o soakOptions) (err error) {
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(s.dir)) }()
 	}
-	if s.server, err = newSoakServer(s.dir, o.concurrency); err != nil {
+	if s.receiver, err = newSoakReceiver(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.receiver.close()) }()
+	if s.server, err = newSoakServer(s.dir, s.receiver.url, o.concurrency); err != nil {
 		return err
 	}
 	if err := s.server.start(ctx); err != nil {
@@ -101,16 +107,20 @@ func (s *soak) settle(ctx context.Context) error {
 				open++
 			}
 		}
-		if len(list) >= len(s.accepted) && open == 0 {
-			return s.report(list)
+		replies, err := s.server.replies(ctx)
+		if err != nil {
+			return fmt.Errorf("read the outbox at the end: %w", err)
+		}
+		if len(list) >= len(s.accepted) && open == 0 && repliesLeft(list, replies) == 0 {
+			return errors.Join(s.report(list), s.reportReplies(list, replies))
 		}
 		if time.Since(shown) > 5*time.Second {
 			shown = time.Now()
-			fmt.Fprintf(s.cli.err, "soak: waiting for %d of %d tasks\n", open, len(list))
+			fmt.Fprintf(s.cli.err, "soak: waiting for %d of %d tasks, %d replies\n", open, len(list), repliesLeft(list, replies))
 		}
 		select {
 		case <-ctx.Done():
-			return s.report(list)
+			return errors.Join(s.report(list), s.reportReplies(list, replies))
 		case <-tick.C:
 		}
 	}

@@ -36,7 +36,7 @@ type soakServer struct {
 }
 
 // newSoakServer writes the configuration; start starts the process.
-func newSoakServer(dir string, concurrency int) (*soakServer, error) {
+func newSoakServer(dir, replies string, concurrency int) (*soakServer, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find my own program: %w", err)
@@ -69,7 +69,13 @@ id = "soak"
 bot_username = "soak[bot]"
 trigger_labels = ["soak"]
 command = %s
-`, filepath.Join(dir, "data"), conf, soakSecret.Reveal(), concurrency, command)
+callback = "soak"
+[[callbacks]]
+name = "soak"
+url = %q
+secrets = [%q]
+allow_private = true
+`, filepath.Join(dir, "data"), conf, soakSecret.Reveal(), concurrency, command, replies, soakKey.Reveal())
 	s := &soakServer{dir: dir, config: filepath.Join(dir, "belay.toml")}
 	if err := os.WriteFile(s.config, []byte(text), 0o600); err != nil {
 		return nil, fmt.Errorf("write configuration: %w", err)

@@ -60,6 +60,33 @@ func TestSoakAuditFindsEachViolation(t *testing.T) {
 	}
 }
 
+func TestSoakAuditFindsEachWrongReply(t *testing.T) {
+	t.Parallel()
+	list := []soakItem{{"t1", "done"}, {"t2", "failed"}}
+	replies := func() []soakReply {
+		return []soakReply{{"t1-0", "t1", "delivered"}, {"t2-0", "t2", "delivering"}}
+	}
+	for _, came := range []map[string]int{{"t1-0": 1}, {"t1-0": 1, "t2-0": 1}} {
+		wrong, unknown := auditReplies(list, replies(), came)
+		require.Empty(t, wrong)
+		require.Equal(t, 1, unknown)
+		require.Zero(t, repliesLeft(list, replies()))
+	}
+	for name, wreck := range map[string]func(r []soakReply, came map[string]int) []soakReply{
+		"none":            func(r []soakReply, _ map[string]int) []soakReply { return r[:1] },
+		"two of one task": func(r []soakReply, _ map[string]int) []soakReply { r[1].TaskID = "t1"; return r },
+		"pending":         func(r []soakReply, _ map[string]int) []soakReply { r[1].Status = "pending"; return r },
+		"failed":          func(r []soakReply, _ map[string]int) []soakReply { r[1].Status = "failed"; return r },
+		"never came":      func(r []soakReply, came map[string]int) []soakReply { delete(came, "t1-0"); return r },
+		"came twice":      func(r []soakReply, came map[string]int) []soakReply { came["t2-0"] = 2; return r },
+		"not known":       func(r []soakReply, came map[string]int) []soakReply { came["t3-0"] = 1; return r },
+	} {
+		came := map[string]int{"t1-0": 1, "t2-0": 1}
+		wrong, _ := auditReplies(list, wreck(replies(), came), came)
+		require.NotEmpty(t, wrong, name)
+	}
+}
+
 func TestReadNotesLeavesOutACutLine(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "notes")
