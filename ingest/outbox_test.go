@@ -25,6 +25,7 @@ type boxFake struct {
 
 	records map[outbox.ID]outbox.Record
 	err     error
+	hangUp  func() // called as a record is looked for
 	calls   []string
 }
 
@@ -34,6 +35,9 @@ func (f *boxFake) Outbox(q view.OutboxQuery) (view.OutboxPage, error) {
 }
 
 func (f *boxFake) Find(_ context.Context, id outbox.ID) (*outbox.Record, error) {
+	if f.hangUp != nil {
+		f.hangUp()
+	}
 	r, ok := f.records[id]
 	if !ok {
 		return nil, nil
@@ -41,8 +45,11 @@ func (f *boxFake) Find(_ context.Context, id outbox.ID) (*outbox.Record, error) 
 	return &r, nil
 }
 
-func (f *boxFake) Resolve(_ context.Context, id outbox.ID, how outbox.Resolution, reason, by string) (outbox.Record, *outbox.Record, error) {
+func (f *boxFake) Resolve(ctx context.Context, id outbox.ID, how outbox.Resolution, reason, by string) (outbox.Record, *outbox.Record, error) {
 	f.calls = append(f.calls, fmt.Sprintf("%s as %s by %s: %s", id, how, by, reason))
+	if ctx.Err() != nil {
+		return outbox.Record{}, nil, ctx.Err()
+	}
 	if f.err != nil {
 		return outbox.Record{}, nil, fmt.Errorf("resolve: %w", f.err)
 	}
@@ -212,6 +219,18 @@ func TestOB39ResolveRefuses(t *testing.T) {
 	require.Equal(t, 415, d.mutate("/api/github/outbox/lost/resolve", ok, map[string]string{"Content-Type": "text/plain"}).status)
 	require.Len(t, b.calls, calls, "nothing was asked of the store")
 	require.Len(t, d.audit.entries, entries)
+}
+
+// A resolution runs to its end when its client is gone.
+func TestOB39ResolveIsDetached(t *testing.T) {
+	t.Parallel()
+	d, _, b := boxDoor(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	b.hangUp = cancel
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/api/github/outbox/lost/resolve", strings.NewReader(`{"as":"failed","reason":"x"}`))
+	require.NoError(t, err)
+	r.Header.Set("Content-Type", "application/json")
+	require.Equal(t, 200, serve(d.Public(), r).Code)
 }
 
 // DT-99: what is out of the scope reads as what does not exist.

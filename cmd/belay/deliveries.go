@@ -57,7 +57,7 @@ func (c *cli) deliveriesListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.print(p, "deliveries", []string{"ID", "EVENT", "REPO", "ROUTING", "RECEIVED"}, c.deliveryRow)
+			return c.print(p, "deliveries", "deliveries", []string{"ID", "EVENT", "REPO", "ROUTING", "RECEIVED"}, c.deliveryRow)
 		},
 	}
 	f.add(cmd)

@@ -75,6 +75,14 @@ func (h *host) file(name, text string) {
 	require.NoError(h.t, os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o600))
 }
 
+// append adds to a file.
+func (h *host) append(name, text string) {
+	h.t.Helper()
+	before, err := os.ReadFile(filepath.Join(h.dir, name))
+	require.NoError(h.t, err)
+	h.file(name, string(before)+text)
+}
+
 // external makes the configuration name a NATS server of another's.
 func (h *host) external(url string) {
 	h.t.Helper()

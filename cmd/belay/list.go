@@ -102,8 +102,9 @@ func readPage(a *apiClient, ans answer, name string) (page, error) {
 	return p, nil
 }
 
-// print writes a page as JSON, or as a table made of row.
-func (c *cli) print(p page, name string, header []string, row func(json.RawMessage) ([]string, error)) error {
+// print writes a page as JSON under a key, or as a table made of row. what is
+// what its items are called.
+func (c *cli) print(p page, what, name string, header []string, row func(json.RawMessage) ([]string, error)) error {
 	if c.output == outputJSON {
 		body := map[string]any{"ok": true, name: p.items}
 		if p.next != "" {
@@ -112,14 +113,14 @@ func (c *cli) print(p page, name string, header []string, row func(json.RawMessa
 		return printJSON(c.out, body)
 	}
 	if len(p.items) == 0 {
-		_, err := fmt.Fprintf(c.err, "no %s\n", name)
+		_, err := fmt.Fprintf(c.err, "no %s\n", what)
 		return err
 	}
 	rows := make([][]string, 0, len(p.items))
 	for _, item := range p.items {
 		r, err := row(item)
 		if err != nil {
-			return fmt.Errorf("read one of the %s: %w", name, err)
+			return fmt.Errorf("read one of the %s: %w", what, err)
 		}
 		rows = append(rows, r)
 	}

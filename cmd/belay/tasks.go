@@ -53,6 +53,7 @@ type taskDetail struct {
 		Seq uint64 `json:"seq"`
 	} `json:"delivery"`
 	Attempts []taskAttempt `json:"attempts"`
+	Outbox   []outboxItem  `json:"outbox"`
 }
 
 // taskAttempt is one run of a task.
@@ -103,7 +104,7 @@ func (c *cli) tasksListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.print(p, "tasks", []string{"ID", "STATUS", "REPO", "TITLE", "FAMILIAR", "UPDATED"}, c.taskRow)
+			return c.print(p, "tasks", "tasks", []string{"ID", "STATUS", "REPO", "TITLE", "FAMILIAR", "UPDATED"}, c.taskRow)
 		},
 	}
 	f.add(cmd)
@@ -131,7 +132,7 @@ func titled(t *taskItem) string {
 func (c *cli) tasksShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show ID",
-		Short: "Show one task with its attempts",
+		Short: "Show one task with its attempts and what it sent",
 		Args:  oneID("task"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := c.dial()
@@ -201,7 +202,7 @@ func (c *cli) showTask(t *taskDetail) error {
 			return err
 		}
 	}
-	return nil
+	return c.showOutbox(t.Outbox)
 }
 
 func (c *cli) showAttempt(at taskAttempt) error {
