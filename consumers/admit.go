@@ -70,14 +70,7 @@ func (a *Admitter) Admit(ctx context.Context, d task.Delivery, seq uint64) error
 		}
 		return nil
 	}
-	known, _, err := a.store.Get(ctx, d.InstallationID, d.Task.ID)
-	if err == nil && known.State == task.Queued && d.Task.Review != nil {
-		return a.finishReview(ctx, known)
-	}
-	if err == nil || errors.Is(err, kv.ErrNewer) || errors.Is(err, kv.ErrCorrupt) {
-		return nil // admitted before; an unreadable record is left alone
-	}
-	if !errors.Is(err, kv.ErrNotFound) {
+	if done, err := a.before(ctx, d); done || err != nil {
 		return err
 	}
 	r, err := task.New(d, seq, task.At(a.now()))
@@ -100,6 +93,28 @@ func (a *Admitter) Admit(ctx context.Context, d task.Delivery, seq uint64) error
 		return a.review(ctx, r, d, seq)
 	}
 	return a.create(ctx, r)
+}
+
+// before reports whether the task was admitted before; the rest of a review's
+// admission is made up for. A task that the view does not know is most likely
+// new, and its Create finds out by itself; only a review is looked up always,
+// since its pointer moves before that.
+func (a *Admitter) before(ctx context.Context, d task.Delivery) (bool, error) {
+	if _, known := a.view.Standing(d.Task.ID); !known && d.Task.Review == nil {
+		return false, nil
+	}
+	r, _, err := a.store.Get(ctx, d.InstallationID, d.Task.ID)
+	switch {
+	case errors.Is(err, kv.ErrNotFound):
+		return false, nil
+	case errors.Is(err, kv.ErrNewer), errors.Is(err, kv.ErrCorrupt):
+		return true, nil // an unreadable record is left alone
+	case err != nil:
+		return false, err
+	case r.State == task.Queued && d.Task.Review != nil:
+		return true, a.finishReview(ctx, r)
+	}
+	return true, nil
 }
 
 func (a *Admitter) create(ctx context.Context, r task.Record) error {
