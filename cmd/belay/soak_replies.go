@@ -19,8 +19,6 @@ import (
 // soakKey signs the soak's replies.
 const soakKey = redact.Secret("whsec_c29hayBzb2FrIHNvYWsgc29hayBzb2FrIHNvYWs=")
 
-const outboxPath = "/api/github/outbox"
-
 // soakReceiver is where replies go. It lives in the soak's own process, which
 // nobody kills, takes everything, and counts what came under each id.
 type soakReceiver struct {
