@@ -158,18 +158,36 @@ func (a *Admitter) review(ctx context.Context, r task.Record, d task.Delivery, s
 	if err := a.create(ctx, r); err != nil {
 		return err
 	}
-	return a.supersedePrev(ctx, r, p)
+	if err := a.supersedePrev(ctx, r, p); err != nil {
+		return err
+	}
+	return a.finishReview(ctx, r)
 }
 
-// finishReview repeats the last step for a review that has its record: a
-// crash, or a lost answer, may have come before it.
+// finishReview does the last step for a review that has its record, again if
+// a crash or a lost answer came before it. A newer review may have moved the
+// pointer before this one's record was there to be superseded.
 func (a *Admitter) finishReview(ctx context.Context, r task.Record) error {
 	key, _ := r.Key()
 	p, _, err := a.store.Pointer(ctx, key)
-	if err != nil || p == nil || p.Task != r.ID {
+	switch {
+	case err != nil || p == nil:
 		return err
+	case p.Task == r.ID:
+		return a.supersedePrev(ctx, r, *p)
 	}
-	return a.supersedePrev(ctx, r, *p)
+	_, _, err = a.store.Change(ctx, r.InstallationID, r.ID, func(r task.Record) (task.Record, error) {
+		if r.State != task.Queued || r.Attempts > 0 { // one that ran, or was retried, is not touched
+			return r, errUntouched
+		}
+		s, err := r.Supersede(task.Holder{}, p.Task, task.ReasonSuperseded, a.now())
+		s.BeatenBy = &p.Order
+		return s, err
+	}, nil)
+	if errors.Is(err, errUntouched) || errors.Is(err, kv.ErrNotFound) {
+		return nil
+	}
+	return err
 }
 
 func (a *Admitter) supersedePrev(ctx context.Context, r task.Record, p task.Pointer) error {

@@ -99,3 +99,32 @@ func TestRacingAdmissionsLeaveTheNewest(t *testing.T) {
 		require.Equal(t, want, r.State, "head %d", i)
 	}
 }
+
+// An older review's record comes after a newer one has looked for it in vain:
+// it is superseded by itself, not left in the queue until it is picked.
+func TestRecordThatComesAfterItsWinnerIsSuperseded(t *testing.T) {
+	t.Parallel()
+	env := natstest.New(t)
+	a, b := newBench(t, env, fleet), newBench(t, env, fleet)
+	older := a.accepted(review(3, "a1", "", 1))
+	l, err := a.log.Get(t.Context(), older)
+	require.NoError(t, err)
+	held, free := make(chan struct{}), make(chan struct{})
+	a.store.SetHooks(&kv.Hooks{Before: func(_ context.Context, op, key string) error {
+		if op == "create" && key == kv.TaskKey(7, l.Task.ID) {
+			close(held)
+			<-free
+		}
+		return nil
+	}})
+	done := make(chan error, 1)
+	go func() { done <- a.admitAt(older) }()
+	<-held
+	newer := b.admitted(review(3, "a2", "a1", 2))
+	close(free)
+	require.NoError(t, <-done)
+	r := b.record(l.Task.ID)
+	require.Equal(t, task.Superseded, r.State)
+	require.Equal(t, newer, r.SupersededBy)
+	require.Equal(t, task.Queued, b.record(newer).State)
+}
