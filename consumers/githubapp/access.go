@@ -75,6 +75,9 @@ type Pull struct {
 	URL     string
 }
 
+// closedPull is the state of a pull request that is closed or merged.
+const closedPull = "closed"
+
 // Head reads a pull request, above all its head.
 func (c *Client) Head(ctx context.Context, repo Repo, number int) (Pull, error) {
 	var got *github.PullRequest

@@ -31,6 +31,8 @@ type Published struct {
 	// published: it counts for nothing, whatever it says.
 	Stale bool
 	Live  string
+	// Closed means, with Stale, that the pull request is not open any more.
+	Closed bool
 }
 
 // openCheck finds or makes the check run and sets it in progress.
@@ -125,7 +127,7 @@ func (n *Session) moved(ctx context.Context) (bool, Published, error) {
 	if pull.HeadSHA == n.Head {
 		return false, out, nil
 	}
-	out.Stale, out.Live = true, pull.HeadSHA
+	out.Stale, out.Live, out.Closed = true, pull.HeadSHA, pull.State == closedPull
 	card := n.s.card(&n.Task, Stale)
 	card.Why = (&StaleError{Head: n.Head, Live: pull.HeadSHA}).Error()
 	_, err = n.say(ctx, card)

@@ -21,8 +21,10 @@ type SurfacesOptions struct {
 	// Holds reports whether the task still holds its supersede key: only
 	// then it may edit the comment. It is asked right before; nil is always.
 	Holds func(ctx context.Context, t task.Record) (bool, error)
-	// Pin keeps the head in the task's record before a check run is made for
-	// it, so that a later attempt looks for the check run there; nil does not.
+	// Pin notes in the task's record, before the first effect, that the task
+	// shows something and at which head: whoever ends it closes that, and a
+	// later attempt looks for the check run there. Its error ends Begin; nil
+	// does nothing.
 	Pin func(ctx context.Context, t task.Record, head string) error
 }
 
@@ -54,6 +56,8 @@ func NewSurfaces(o SurfacesOptions) (*Surfaces, error) {
 type StaleError struct {
 	Head string // the task's
 	Live string // the pull request's now
+	// Closed means that the pull request is not open any more.
+	Closed bool
 }
 
 // Error names both.
@@ -95,12 +99,10 @@ func (s *Surfaces) Begin(ctx context.Context, t task.Record) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the head of task %s: %w", t.ID, err)
 	}
-	if t.HeadSHA == "" {
-		if err := s.o.Pin(ctx, t, head); err != nil {
-			return nil, fmt.Errorf("keep the head of task %s: %w", t.ID, err)
-		}
-		t.HeadSHA = head
+	if err := s.o.Pin(ctx, t, head); err != nil {
+		return nil, fmt.Errorf("keep the head of task %s: %w", t.ID, err)
 	}
+	t.HeadSHA = head
 	n := &Session{s: s, Task: t, Repo: repo, Head: head}
 	if hasCheck(t.Kind) {
 		if err := n.openCheck(ctx); err != nil {
@@ -126,7 +128,7 @@ func (s *Surfaces) head(ctx context.Context, repo Repo, t *task.Record) (string,
 			return pull.HeadSHA, nil
 		}
 		if t.Kind.Name == task.ReviewPullRequest && t.HeadSHA != pull.HeadSHA {
-			return "", &StaleError{Head: t.HeadSHA, Live: pull.HeadSHA}
+			return "", &StaleError{Head: t.HeadSHA, Live: pull.HeadSHA, Closed: pull.State == closedPull}
 		}
 		return t.HeadSHA, nil
 	case task.Custom:
@@ -178,50 +180,6 @@ func (s *Surfaces) knownCheck(ctx context.Context, repo Repo, t *task.Record) (*
 func noCommit(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Kind == ErrTransient && e.Status == http.StatusUnprocessableEntity
-}
-
-// Close shows from its record alone how a task ended: by recovery, a person
-// or a newer task, or with a result that Finish could not publish (what the
-// record keeps of it: status, summary, pull request). It closes what is open
-// and opens nothing; it may be repeated.
-func (s *Surfaces) Close(ctx context.Context, t task.Record, why string) error {
-	if !t.State.Terminal() {
-		return fmt.Errorf("close the surfaces of task %s: it is %s", t.ID, t.State)
-	}
-	repo, err := RepoOf(&t)
-	if err != nil {
-		return err
-	}
-	phase := map[task.State]Phase{task.Failed: Failed, task.Superseded: Superseded, task.Cancelled: Cancelled, task.Completed: Done}[t.State]
-	card := s.card(&t, phase)
-	card.Why = why
-	if t.ResultStatus != "" && (phase == Failed || phase == Done) {
-		card.Phase, card.PullNumber, card.PullURL = Done, t.PRNumber, t.PRURL
-		card.Outcome = &Outcome{Status: t.ResultStatus, ExitReason: t.Reason, Summary: t.Summary}
-	}
-	return s.close(ctx, repo, t, card)
-}
-
-func (s *Surfaces) close(ctx context.Context, repo Repo, t task.Record, card Card) error {
-	var failed error
-	if hasCheck(t.Kind) {
-		run, err := s.findCheck(ctx, repo, &t)
-		if run != nil {
-			card.CheckURL = run.URL
-			_, err = s.o.Client.UpdateCheckRun(ctx, repo, *run, CheckName(t.FamiliarID), card.Check())
-		}
-		failed = err
-	}
-	if t.Number == 0 {
-		return failed
-	}
-	_, err := s.o.Client.putComment(ctx, threadOf(repo, &t), func(old string) string {
-		if isOf(old, t.ID) {
-			return card.Comment()
-		}
-		return old // another task's by now
-	}, false)
-	return errors.Join(failed, err)
 }
 
 // Reply answers a command below what the comment says: command_reply, the

@@ -20,6 +20,11 @@ func reviewed() Outcome {
 	return Outcome{Status: task.ResultSuccess, Summary: "Looks good.", Review: &Review{Evidence: EvidenceComplete, ReviewedFiles: []string{"a.go"}}}
 }
 
+// closeBoth is what the two channels of the outbox do.
+func (s *Surfaces) closeBoth(ctx context.Context, t task.Record, why string) error {
+	return errors.Join(s.CloseCheck(ctx, t, why), s.CloseComment(ctx, t, why))
+}
+
 // TestDT3TheWholeLoopOfAFix is what a person sees: one check run, one comment
 // edited in place, one draft pull request, by tokens of the roles they want.
 func TestDT3TheWholeLoopOfAFix(t *testing.T) {
@@ -241,7 +246,7 @@ func TestTheCommentBelongsToTheHolderOfTheKey(t *testing.T) {
 
 	lost := k.review("t1", h1)
 	lost.State = task.Superseded
-	require.NoError(t, s.Close(t.Context(), lost, "by t2"))
+	require.NoError(t, s.closeBoth(t.Context(), lost, "by t2"))
 	require.Equal(t, body, k.Comments(100, 8)[0].Body, "nor does its end touch what is t2's")
 }
 
@@ -255,12 +260,12 @@ func TestDT77CloseEndsWhatIsOpen(t *testing.T) {
 		s := k.surfaces(t, SurfacesOptions{})
 		rec := k.fix("t1")
 		rec.HeadSHA, rec.State = k.head(), state
-		require.NoError(t, s.Close(t.Context(), rec, "never began"))
+		require.NoError(t, s.closeBoth(t.Context(), rec, "never began"))
 		require.Empty(t, k.Mutations())
 		_, err := s.Begin(t.Context(), rec)
 		require.NoError(t, err)
 		for range 2 {
-			require.NoError(t, s.Close(t.Context(), rec, "3 of 3 attempts spent"))
+			require.NoError(t, s.closeBoth(t.Context(), rec, "3 of 3 attempts spent"))
 		}
 		check := k.Checks(100)[0]
 		require.Equal(t, want, [2]string{check.Conclusion, check.Title})
@@ -269,7 +274,8 @@ func TestDT77CloseEndsWhatIsOpen(t *testing.T) {
 		require.Equal(t, 1, k.Count(githubtest.OpEditComment), "closing again edits nothing")
 	}
 	k := newKit(t)
-	require.Error(t, k.surfaces(t, SurfacesOptions{}).Close(t.Context(), k.fix("t1"), "it runs"))
+	require.Error(t, k.surfaces(t, SurfacesOptions{}).CloseCheck(t.Context(), k.fix("t1"), "it runs"))
+	require.Error(t, k.surfaces(t, SurfacesOptions{}).CloseComment(t.Context(), k.fix("t1"), "it runs"))
 }
 
 // TestCloseShowsAResultThatFinishCouldNot: GitHub was away when it came.
@@ -292,7 +298,7 @@ func TestCloseShowsAResultThatFinishCouldNot(t *testing.T) {
 		if status == task.ResultFailure {
 			rec.State = task.Failed
 		}
-		require.NoError(t, s.Close(t.Context(), rec, ""))
+		require.NoError(t, s.closeBoth(t.Context(), rec, ""))
 		require.Equal(t, want, k.Checks(100)[0].Conclusion)
 		require.Contains(t, k.Comments(100, 7)[0].Body, "Mended.\n\nPull request: [#9](https://g.example/9)")
 	}
