@@ -93,8 +93,8 @@ func (e *Executor) environment(job *Job, ws *workspace, mark string) map[string]
 	env["BELAY_TASK_ID"] = string(job.Task.ID)
 	env["BELAY_ATTEMPT"] = fmt.Sprint(job.Attempt)
 	env["BELAY_RUN"] = mark
-	if job.TokenSocket != "" {
-		env["BELAY_TOKEN_SOCKET"] = job.TokenSocket
+	if job.socket != "" {
+		env["BELAY_TOKEN_SOCKET"] = job.socket
 	}
 	if job.GitToken != "" {
 		env["COVEN_GIT_TOKEN"], env["BELAY_GIT_TOKEN"] = job.GitToken.Reveal(), job.GitToken.Reveal()

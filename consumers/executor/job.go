@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"io"
 	"time"
 
 	"github.com/belay-run/belay/kv/redact"
@@ -42,9 +43,16 @@ type Job struct {
 	Tokens []redact.Secret
 	// Timeout bounds the command; zero is DefaultTimeout.
 	Timeout time.Duration
-	// TokenSocket, if set, is the path of the token broker's socket.
-	TokenSocket string
+	// Broker, if set, serves fresh tokens for as long as the command runs.
+	Broker Broker
+
+	socket string // where it does
 }
+
+// Broker serves tokens on a unix socket at path, which only uid may open (0
+// is belay's own user), until it is closed. Each token that it hands out it
+// tells learn of before.
+type Broker func(path string, uid int, learn func(redact.Secret)) (io.Closer, error)
 
 // DefaultTimeout bounds a run for which neither familiar nor job says more.
 const DefaultTimeout = 10 * time.Minute

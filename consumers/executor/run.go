@@ -93,6 +93,11 @@ func (e *Executor) runCommand(ctx context.Context, job *Job, live *redact.Redact
 		return notRun(err)
 	}
 	learn(live, job.Familiar.Env)
+	end, err := e.openBroker(job, ws, live)
+	if err != nil {
+		return notRun(err)
+	}
+	defer func() { r.Cleanup = errors.Join(r.Cleanup, end()) }()
 	mark := rand.Text()
 	env := e.environment(job, ws, mark)
 	path, err := FindCommand(job.Familiar.Command[0], env["PATH"])

@@ -175,15 +175,16 @@ func TestG41EnvironmentIsMinimal(t *testing.T) {
 		"BELAY_API_SERVICE_TOKEN": "b", "COVEN_GIT_TOKEN": "c", "GITHUB_TOKEN": "d", "ALSO": "e",
 	}
 	lookup := func(k string) (string, bool) { v, ok := own[k]; return v, ok }
-	j := job(`env | sed 's/\(BELAY_RUN=\|TOKEN=\).*/\1x/' | grep -v '^\(PWD\|OLDPWD\|SHLVL\|_\)='; printf %s "$BELAY_GIT_TOKEN" | wc -c`)
-	j.Attempt, j.GitToken, j.TokenSocket = 3, "the-git-token", "/run/token.sock"
+	j := job(`env | sed 's/\(BELAY_RUN=\|TOKEN=\).*/\1x/; s/\(SOCKET=\).*\(.3.token\)/\1x\2/' | grep -v '^\(PWD\|OLDPWD\|SHLVL\|_\)='; printf %s "$BELAY_GIT_TOKEN" | wc -c`)
+	j.Attempt, j.GitToken, j.Broker = 3, "the-git-token", nobody
 	j.Familiar.Env = map[string]string{"LEVEL": "debug", "BELAY_ATTEMPT": "9", "COVEN_GIT_TOKEN": "mine", "LANG": "de"}
-	e := newExecutor(t, func(c *Config) { c.LookupEnv = lookup })
+	short := shortDir(t)
+	e := newExecutor(t, func(c *Config) { c.LookupEnv, c.WorkspaceDir = lookup, short })
 	r := e.Run(t.Context(), j)
 	require.ElementsMatch(t, []string{
 		"PATH=" + own["PATH"], "LANG=de", "HOME=/home/of/belay", "LEVEL=debug",
 		"TMPDIR=" + filepath.Join(e.workspacePath(j.Task.ID, 3), "tmp"), "BELAY_RUN=x", "BELAY_TASK_ID=" + string(j.Task.ID),
-		"BELAY_ATTEMPT=3", "BELAY_TOKEN_SOCKET=/run/token.sock", "COVEN_GIT_TOKEN=x", "BELAY_GIT_TOKEN=x", "13",
+		"BELAY_ATTEMPT=3", "BELAY_TOKEN_SOCKET=x/3/token.sock", "COVEN_GIT_TOKEN=x", "BELAY_GIT_TOKEN=x", "13",
 	}, strings.Fields(r.Tail))
 
 	j = job("env")
