@@ -178,15 +178,15 @@ const (
 // returns when to look again though nothing changes.
 func (w *Worker) checkRuns() time.Duration {
 	w.mu.Lock()
-	runs := make([]*run, 0, len(w.running))
+	runs := make(map[*run]uint64, len(w.running))
 	for _, r := range w.running {
 		if r.rev > 0 {
-			runs = append(runs, r)
+			runs[r] = r.rev
 		}
 	}
 	w.mu.Unlock()
 	next := never
-	for _, r := range runs {
+	for r, rev := range runs {
 		s, ok := w.o.View.Standing(r.id)
 		if ok {
 			r.shown.Store(true)
@@ -195,7 +195,7 @@ func (w *Worker) checkRuns() time.Duration {
 		case !ok && !r.shown.Load(): // claimed before the view came to know it
 		case !ok: // purged, or unreadable: nothing can be written to it any more
 			r.cancel(errTaken)
-		case s.Revision < r.rev:
+		case s.Revision < rev:
 		case s.State != task.Running || s.Holder.N != r.holder.N || s.Holder.Nonce != r.holder.Nonce:
 			r.cancel(errTaken)
 		case s.Overtaken && w.o.OnSupersede == SupersedeCancel:
@@ -212,7 +212,7 @@ func (w *Worker) checkRuns() time.Duration {
 // commanded and retried ones wait too, but overtake nothing.
 func (w *Worker) newerWaits(r *run) bool {
 	w.mu.Lock()
-	soon := w.o.Now().Sub(r.asked) < askEvery
+	soon, rec := w.o.Now().Sub(r.asked) < askEvery, r.record
 	if !soon {
 		r.asked = w.o.Now()
 	}
@@ -220,7 +220,7 @@ func (w *Worker) newerWaits(r *run) bool {
 	if soon {
 		return false
 	}
-	s, ok := w.o.View.Standing(w.winner(r.record))
+	s, ok := w.o.View.Standing(w.winner(rec))
 	return ok && s.State == task.Queued
 }
 

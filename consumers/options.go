@@ -46,6 +46,8 @@ type Options struct {
 	Runner   Runner
 	Admitter *Admitter
 	Audit    Auditor
+	// Surfaces show tasks on GitHub; nil where no App is configured.
+	Surfaces Surfaces
 	// Restore makes a durable again that somebody deleted.
 	Restore func(ctx context.Context, stream, consumer string) error
 	// Familiar returns how a familiar runs, false if none has the id.
@@ -83,6 +85,7 @@ type Hooks struct {
 	Picked      func(id task.ID)
 	BeforeClaim func(id task.ID)
 	Claimed     func(id task.ID)
+	Pinned      func(id task.ID) // the record says that something shows
 	BeforeEnd   func(id task.ID)
 	Ended       func(id task.ID)
 }

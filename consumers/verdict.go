@@ -31,8 +31,11 @@ func backoff(spent int) time.Duration {
 }
 
 // verdict returns the change of the record that a report asks for.
-func (w *Worker) verdict(r *run, rep executor.Report, cause error) func(task.Record) (task.Record, error) {
+func (w *Worker) verdict(r *run, rep ending, cause error) func(task.Record) (task.Record, error) {
 	now := w.o.Now()
+	if rep.stale != nil {
+		return w.staleVerdict(r, rep, now)
+	}
 	detail := rep.Detail
 	if rep.Cleanup != nil {
 		detail = fmt.Sprintf("%s (left behind: %v)", detail, rep.Cleanup)
@@ -46,7 +49,7 @@ func (w *Worker) verdict(r *run, rep executor.Report, cause error) func(task.Rec
 		if res.Tail == "" {
 			res.Tail = rep.Tail
 		}
-		return func(t task.Record) (task.Record, error) { return t.Finish(r.holder, res, now) }
+		return func(t task.Record) (task.Record, error) { return closed(t, rep.shown).Finish(r.holder, res, now) }
 	case executor.Canceled:
 		if errors.Is(cause, errOvertaken) {
 			return func(t task.Record) (task.Record, error) {
@@ -58,9 +61,34 @@ func (w *Worker) verdict(r *run, rep executor.Report, cause error) func(task.Rec
 	}
 	e := task.Ending{Outcome: rep.Outcome, Detail: detail, Tail: rep.Tail}
 	return func(t task.Record) (task.Record, error) {
-		e.NotBefore = now.Add(w.o.Backoff(t.Spent() + 1))
+		if e.NotBefore = rep.until; e.NotBefore.IsZero() {
+			e.NotBefore = now.Add(w.o.Backoff(t.Spent() + 1))
+		}
 		return t.EndAttempt(r.holder, e, w.o.MaxRetries, now)
 	}
+}
+
+// staleVerdict ends a review whose head moved; what it showed says so already.
+func (w *Worker) staleVerdict(r *run, e ending, now time.Time) func(task.Record) (task.Record, error) {
+	if !e.again {
+		return func(t task.Record) (task.Record, error) {
+			return closed(t, true).Supersede(r.holder, e.by, task.ReasonStale, now)
+		}
+	}
+	end := task.Ending{Outcome: e.Outcome, Detail: e.Detail, Tail: e.Tail, NotBefore: now.Add(w.o.Backoff(1))}
+	return func(t task.Record) (task.Record, error) {
+		n, err := closed(t, true).EndAttempt(r.holder, end, w.o.MaxRetries, now)
+		n.HeadSHA, n.CheckRunURL = e.stale.Live, ""
+		return n, err
+	}
+}
+
+// closed is a record whose surfaces say all there is to say.
+func closed(t task.Record, shown bool) task.Record {
+	if shown && t.Surfaces == task.SurfacesOpen {
+		t.Surfaces = task.SurfacesClosed
+	}
+	return t
 }
 
 // winner names the task that holds a review's key, "" if it cannot be read.

@@ -50,8 +50,8 @@ type run struct {
 	id     task.ID
 	inst   int64
 	holder task.Holder
-	record task.Record // as claimed
-	rev    uint64      // of the claim, 0 until it is won
+	record task.Record // as it was written last; mu guards it and rev
+	rev    uint64      // of that, 0 until the claim is won
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	shown  atomic.Bool // by the view, once
@@ -74,6 +74,12 @@ func NewWorker(o Options) (*Worker, error) {
 	w.pull, w.stopPull = context.WithCancel(context.Background())
 	w.met = newMetrics(o.Registerer, w)
 	o.View.SetSelf(o.Boot)
+	if o.Surfaces != nil {
+		o.View.SetParked(func(installation int64) bool {
+			until, _ := o.Surfaces.Parked(installation)
+			return !until.IsZero()
+		})
+	}
 	return w, nil
 }
 
@@ -270,7 +276,7 @@ func (w *Worker) execute(r *run) {
 	log := w.log.With("task_id", r.id, "attempt", r.holder.N, "github_delivery_id", r.record.DeliveryID)
 	log.Info("task started", "repo", r.record.Repo, "kind", r.record.Kind.Name)
 	started := w.o.Now()
-	rep := w.runJob(ctx, r)
+	rep := w.perform(ctx, r)
 	cause := context.Cause(ctx)
 	if cause == nil {
 		cause = errReleased
@@ -286,7 +292,7 @@ func (w *Worker) execute(r *run) {
 		w.undecided++
 	}
 	w.mu.Unlock()
-	w.met.ended(rep, end, err, w.o.Now().Sub(started))
+	w.met.ended(rep.Report, end, err, w.o.Now().Sub(started))
 	if err != nil {
 		log.Warn("result discarded", "err", err, "outcome", rep.Outcome, "cause", cause)
 	} else {
@@ -294,50 +300,4 @@ func (w *Worker) execute(r *run) {
 	}
 	w.o.Hooks.call(func(h *Hooks) func(task.ID) { return h.Ended }, r.id)
 	w.giveUp()
-}
-
-// runJob hands the task to the runner; a task of an unknown familiar fails,
-// visibly, and can be retried once the familiar is configured.
-func (w *Worker) runJob(ctx context.Context, r *run) (rep executor.Report) {
-	defer func() {
-		if p := recover(); p != nil {
-			w.log.Error("runner panicked", "task_id", r.id, "panic", fmt.Sprint(p))
-			rep = executor.Report{Class: executor.Retryable, Outcome: task.OutcomeInfra, Detail: "runner panicked"}
-		}
-	}()
-	f, ok := w.o.Familiar(r.record.FamiliarID)
-	if !ok {
-		reason := fmt.Sprintf("familiar %q is not configured: add it under [[familiars]], then retry the task", r.record.FamiliarID)
-		return executor.Report{
-			Class: executor.Done, Outcome: task.OutcomeFailed, Err: errNoFamiliar,
-			Result: task.Result{State: task.Failed, Reason: reason, Detail: reason},
-		}
-	}
-	job := executor.Job{
-		Task: r.record, Attempt: r.holder.N, Familiar: f, Timeout: w.o.Timeout,
-	}
-	if r.record.Kind.Name == task.ReviewPullRequest {
-		job.AuditInstruction = w.o.AuditInstruction
-	}
-	if r.record.Kind.Name == task.CommandReply {
-		job.Reply = w.reply(r.record)
-	}
-	return w.o.Runner.Run(ctx, job)
-}
-
-// reply is the text of a command_reply: a status of the thread is made now,
-// others were decided by routing.
-func (w *Worker) reply(r task.Record) string {
-	if r.Kind.Body != "status" {
-		return r.Kind.Body
-	}
-	items := w.o.View.Thread(r.InstallationID, r.Repo, r.Kind.IssueNumber, 10)
-	if len(items) == 0 {
-		return "No tasks for this thread."
-	}
-	out := fmt.Sprintf("%d tasks for this thread, newest first:", len(items))
-	for _, it := range items {
-		out += fmt.Sprintf("\n- %s: %s (%s)", it.State, it.Title, it.ID)
-	}
-	return out
 }

@@ -30,7 +30,7 @@ func (e *Executor) decide(ctx context.Context, job *Job, x ending, why stopReaso
 	case why == canceled:
 		return wasCanceled(ctx)
 	case why == timedOut:
-		return retry(task.OutcomeTimeout, fmt.Errorf("timed out after %s", job.timeout()))
+		return retry(task.OutcomeTimeout, fmt.Errorf("timed out after %s", job.Limit()))
 	case x.Lost != "":
 		return notRun(errors.New(x.Lost))
 	case x.Signal != "":

@@ -57,8 +57,8 @@ type Broker func(path string, uid int, learn func(redact.Secret)) (io.Closer, er
 // DefaultTimeout bounds a run for which neither familiar nor job says more.
 const DefaultTimeout = 10 * time.Minute
 
-// timeout returns how long the command may run.
-func (j *Job) timeout() time.Duration {
+// Limit returns how long the command may run.
+func (j *Job) Limit() time.Duration {
 	switch {
 	case j.Familiar.Timeout > 0:
 		return j.Familiar.Timeout
@@ -68,8 +68,8 @@ func (j *Job) timeout() time.Duration {
 	return DefaultTimeout
 }
 
-// builtin reports whether the task runs without a command.
-func (j *Job) builtin() bool {
+// Builtin reports whether the task runs without a command.
+func (j *Job) Builtin() bool {
 	k := j.Task.Kind.Name
 	return k == task.CommandReply || k == task.CancelReviews || len(j.Familiar.Command) == 0
 }

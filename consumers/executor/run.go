@@ -69,7 +69,7 @@ func (e *Executor) run(ctx context.Context, job *Job, live *redact.Redactor) (r 
 		r.Tail, r.Usage.Output = out.end(), out.total
 		r.Result.Tail = r.Tail
 	}()
-	if job.builtin() {
+	if job.Builtin() {
 		return echo(job, out)
 	}
 	return e.runCommand(ctx, job, live, out)
@@ -107,7 +107,7 @@ func (e *Executor) runCommand(ctx context.Context, job *Job, live *redact.Redact
 	x, why, err := e.command(ctx, order{
 		Path: path, Argv: argv(job.Familiar.Command, ws), Env: list(env), Dir: ws.root, Cred: e.runAs.cred,
 		Grace: e.cfg.KillGrace, Delay: e.cfg.WaitDelay, Silence: e.cfg.Silence, Mark: "BELAY_RUN=" + mark,
-	}, job.timeout(), out)
+	}, job.Limit(), out)
 	if err != nil {
 		return notRun(err)
 	}

@@ -290,11 +290,11 @@ func TestCancelBeforeTheStart(t *testing.T) {
 func TestFamiliarsTimeoutGoesFirst(t *testing.T) {
 	t.Parallel()
 	j := Job{}
-	require.Equal(t, DefaultTimeout, j.timeout())
+	require.Equal(t, DefaultTimeout, j.Limit())
 	j.Timeout = time.Minute
-	require.Equal(t, time.Minute, j.timeout())
+	require.Equal(t, time.Minute, j.Limit())
 	j.Familiar.Timeout = time.Second
-	require.Equal(t, time.Second, j.timeout())
+	require.Equal(t, time.Second, j.Limit())
 }
 
 // BenchmarkRun is a whole run of the shortest command; BenchmarkExec is the

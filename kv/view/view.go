@@ -36,6 +36,7 @@ type View struct {
 	uninstalled map[string]uint32 // by generation
 	replies     *replies
 	self        task.BootID
+	parked      func(installation int64) bool
 
 	rev       uint64    // the last one seen
 	gen       uint32    // of full replays
@@ -286,6 +287,14 @@ func (v *View) Poisoned() int {
 	return len(v.poison)
 }
 
+// SetParked adds what stops claims of an installation in this process alone,
+// such as a limit of GitHub. It is asked under the view's lock.
+func (v *View) SetParked(parked func(installation int64) bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.parked = parked
+}
+
 // Paused reports whether claims of an installation are stopped.
 func (v *View) Paused(installation int64) bool {
 	v.mu.RLock()
@@ -294,6 +303,9 @@ func (v *View) Paused(installation int64) bool {
 }
 
 func (v *View) isPaused(installation int64) bool {
+	if v.parked != nil && v.parked(installation) {
+		return true
+	}
 	if len(v.paused) == 0 {
 		return false
 	}
