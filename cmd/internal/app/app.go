@@ -46,6 +46,7 @@ type App struct {
 	worker    atomic.Pointer[consumers.Worker]
 	admit     *consumers.AdmitLoop
 	relay     atomic.Pointer[relay.Relay]
+	github    *consumers.GitHub        // nil without an App
 	channels  map[string]relay.Channel // by their names; filled before anything is sent
 	redact    *redact.Redactor
 	probe     *prober
@@ -90,7 +91,7 @@ func (a *App) Start(ctx context.Context) error {
 	}
 	defer close(up)
 	for _, step := range []func(context.Context) error{
-		a.startHTTP, a.startNATS, a.connect, a.openStores, a.startView, a.startExecutor, a.startRelay, a.startConsumers,
+		a.startHTTP, a.startNATS, a.connect, a.openStores, a.openGitHub, a.startView, a.startExecutor, a.startRelay, a.startConsumers,
 	} {
 		if err := step(ctx); err != nil {
 			sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
@@ -216,6 +217,7 @@ func (a *App) startConsumers(ctx context.Context) error {
 	})
 	w, err := consumers.NewWorker(consumers.Options{
 		Store: a.store, View: a.view, JS: a.js, Runner: a.exec, Admitter: adm, Audit: a.audit, Restore: a.restore,
+		Surfaces: a.surfaces(),
 		Familiar: func(id string) (executor.Familiar, bool) { return familiar(c, id) },
 		Logger:   a.log, Now: a.o.Now, Registerer: a.reg,
 		Name: c.Worker.Name, Boot: a.o.Boot, Alone: c.Embedded(),

@@ -17,6 +17,7 @@ func routing(c *config.Config) *github.Config {
 		Source: task.DefaultSource, AppConfigured: c.GitHub.AppID != 0, AppID: c.GitHub.AppID,
 		ReviewFamiliar: c.Review.Familiar, ReviewPullRequest: c.Review.PullRequest,
 		IncludeDrafts: c.Review.IncludeDrafts, Lanes: github.AllLanes, DedupeDays: c.Storage.DedupeDays,
+		SurfacesReady: hasApp(c),
 	}
 	for _, f := range c.Familiars {
 		out.Familiars = append(out.Familiars, github.Familiar{

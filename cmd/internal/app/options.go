@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"time"
@@ -29,6 +30,9 @@ type Options struct {
 	Backoff   func(spent int) time.Duration
 	// RelayWaits overrides the pauses between the tries of one reply.
 	RelayWaits []time.Duration
+	// GitHubSleep overrides the pauses between requests to GitHub; for tests
+	// and the demo.
+	GitHubSleep func(ctx context.Context, d time.Duration) error
 	// NotifySocket is $NOTIFY_SOCKET of systemd; empty for none.
 	NotifySocket string
 	// RetainEvery is the time between passes of retention; 0 is an hour.

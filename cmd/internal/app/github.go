@@ -1,0 +1,68 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/belay-run/belay/cmd/internal/config"
+	"github.com/belay-run/belay/consumers"
+	"github.com/belay-run/belay/consumers/githubapp"
+	"github.com/belay-run/belay/kv/redact"
+	"github.com/belay-run/belay/kv/task"
+)
+
+// hasApp reports whether a GitHub App is configured: its surfaces need both.
+func hasApp(c *config.Config) bool {
+	return c.GitHub.AppID != 0 && c.GitHub.PrivateKeyFile != ""
+}
+
+// openGitHub makes the client of each source's App, and the channels that
+// close what ended tasks show; without an App, tasks run without surfaces. It
+// asks nothing of GitHub.
+func (a *App) openGitHub(context.Context) error {
+	c := a.o.Config
+	if !hasApp(c) {
+		return nil
+	}
+	key, err := os.ReadFile(c.GitHub.PrivateKeyFile)
+	if err != nil {
+		return fmt.Errorf("read the App's private key: %w", err)
+	}
+	client, err := githubapp.New(githubapp.Options{
+		AppID: c.GitHub.AppID, PrivateKey: key, APIURL: c.GitHub.APIURL,
+		Issued: a.issued, Logger: a.log, Registerer: a.reg, Now: a.o.Now, Sleep: a.o.GitHubSleep,
+	})
+	if err != nil {
+		return err
+	}
+	a.cleanups.push("github", func(context.Context) error { client.Close(); return nil })
+	a.github = consumers.NewGitHub(consumers.GitHubOptions{
+		Clients: map[string]*githubapp.Client{task.DefaultSource: client},
+		Name: func(id string) string {
+			if f, ok := c.FamiliarByID(id); ok {
+				return f.DisplayName
+			}
+			return id
+		},
+	})
+	a.channels[channelCheck] = a.github.CheckChannel(a.store, a.o.Now)
+	a.channels[channelComment] = a.github.CommentChannel(a.store, a.o.Now)
+	return nil
+}
+
+// surfaces are what the worker shows tasks by; none without an App.
+func (a *App) surfaces() consumers.Surfaces {
+	if a.github == nil {
+		return nil
+	}
+	return a.github
+}
+
+// issued keeps a new token out of what this process says. Tokens of GitHub's
+// own shape are known by it; remembering each of them would never end.
+func (a *App) issued(token redact.Secret) {
+	if v := token.Reveal(); a.redact.String(v) == v {
+		a.redact.Add(v)
+	}
+}
