@@ -19,7 +19,7 @@ const (
 	// settleLimit bounds one write of an outcome.
 	settleLimit = 3 * time.Second
 	// maxIdempotent bounds the tries of a channel that may repeat itself.
-	maxIdempotent = 30
+	maxIdempotent = 100
 )
 
 // deliver claims a record, acknowledges its message, and sends it: in this
@@ -80,6 +80,9 @@ func (r *Relay) send(rec outbox.Record, to recipient) {
 			return
 		}
 		if !r.pause(rec.NotBefore.Time) {
+			if ch.Idempotent() {
+				return // taken over once the claim has lapsed
+			}
 			r.fail(rec, Refused, "stopped before the next try; "+rec.LastError)
 			return
 		}
@@ -115,6 +118,9 @@ func (r *Relay) judge(ch Channel, rec outbox.Record, a Answer, try int) (outbox.
 			return n, false
 		}
 	}
+	if ch.Idempotent() && (try >= len(r.o.Waits) || a.RetryAfter > r.o.MaxRetryAfter) {
+		return r.later(rec, a), false
+	}
 	if try >= len(r.o.Waits) {
 		return r.spent(rec, a, a.Reason), false
 	}
@@ -127,6 +133,21 @@ func (r *Relay) judge(ch Channel, rec outbox.Record, a Answer, try int) (outbox.
 		return n, false
 	}
 	return n, true
+}
+
+// later leaves a record of a channel where a repetition changes nothing to the
+// sweep, which takes it over once its claim has lapsed: a recipient may be
+// away, or limit us, for longer than a seat is to be held.
+func (r *Relay) later(rec outbox.Record, a Answer) outbox.Record {
+	n, err := r.attempt(rec, a.Reason, r.o.Now().Add(a.RetryAfter))
+	if err != nil {
+		r.finished(n, Unknown, err)
+		return n
+	}
+	r.m.finished.WithLabelValues("postponed").Inc()
+	r.log.Warn("recipient does not take it now, it is tried again later", "class", "relay_postponed", "outbox_id", n.ID, "channel", n.Channel,
+		"attempts", n.Attempts, "last_error", n.LastError, "from", n.NotBefore)
+	return n
 }
 
 // call makes one try. A claim that was held up for so long that it may soon

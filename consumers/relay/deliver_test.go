@@ -179,6 +179,47 @@ func TestIdempotentChannelsAreSentAgain(t *testing.T) {
 	require.Equal(t, outbox.Delivering, g.find("post").Status)
 }
 
+// A recipient of an idempotent channel that is away, or limits us, for longer
+// than a claim holds its seat gets it later; the bound is on the tries.
+func TestO16IdempotentChannelsOutlastALimit(t *testing.T) {
+	t.Parallel()
+	for name, a := range map[string]Answer{
+		"away":    {Verdict: Refused, Reason: "502"},
+		"limited": {Verdict: Refused, Reason: "rate limit", RetryAfter: 40 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newRig(t, natstest.New(t))
+			var back atomic.Bool
+			edit := g.play("github:check", func(context.Context, Message) Answer {
+				if back.Load() {
+					return Answer{Verdict: Delivered}
+				}
+				return a
+			})
+			edit.idempotent = true
+			r := g.start()
+			g.put("edit", "github:check")
+			natstest.Eventually(t, "it to be put off", func() bool {
+				return g.find("edit").Attempts > 0 && r.Progress().InFlight == 0
+			})
+			rec := g.find("edit")
+			require.Equal(t, outbox.Delivering, rec.Status)
+			require.Equal(t, a.Reason, rec.LastError)
+			back.Store(true)
+			tries := edit.times("edit")
+			g.offset.Store(int64(outbox.Lease) - int64(10*time.Second) + int64(a.RetryAfter))
+			require.NoError(t, r.Sweep(t.Context()))
+			require.Equal(t, tries, edit.times("edit"), "the limit is kept")
+			g.offset.Add(int64(20 * time.Second))
+			natstest.Eventually(t, "it to be taken up again", func() bool {
+				require.NoError(t, r.Sweep(t.Context()))
+				return g.find("edit").Status == outbox.Delivered
+			})
+		})
+	}
+}
+
 // OB-51: neither secrets nor tokens reach the record.
 func TestOB51ReasonsAreRedacted(t *testing.T) {
 	t.Parallel()

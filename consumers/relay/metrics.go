@@ -61,7 +61,7 @@ func newMetrics(reg prometheus.Registerer, r *Relay) *metrics {
 	for vec, outcomes := range map[*prometheus.CounterVec][]string{
 		m.claims:   {"won", "lost", "failed"},
 		m.messages: {"pending", "settled", "removed", "newer", "poison"},
-		m.finished: {"delivered", "failed", "unknown", "unwritten", "discarded"},
+		m.finished: {"delivered", "failed", "unknown", "unwritten", "discarded", "postponed"},
 		m.sweeps:   {"ok", "failed"},
 	} {
 		for _, o := range outcomes {
