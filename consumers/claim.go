@@ -11,11 +11,11 @@ import (
 	"github.com/belay-run/belay/kv/view"
 )
 
-// claimOne pulls a token, picks a task, claims it and settles the token. It
-// reports whether the token was acknowledged as of no use.
-func (w *Worker) claimOne(ctx context.Context) (stale bool) {
+// claimOne waits for its token, picks a task, claims it and settles the token.
+// It reports whether the token was acknowledged as of no use.
+func (w *Worker) claimOne(ctx context.Context, wait *waiter) (stale bool) {
 	picked := false
-	tok, err := w.tokens.pull(ctx)
+	tok, err := w.tokens.wait(ctx, wait)
 	w.pulled(tok, err)
 	own, unseen, stale := w.inspect(ctx, tok)
 	started := w.pickAndClaim(ctx, tok != nil, own, &picked)
@@ -25,7 +25,7 @@ func (w *Worker) claimOne(ctx context.Context) (stale bool) {
 	w.unpick(&picked)
 	if started == nil {
 		w.giveUp()
-		return w.settle(tok, own, stale)
+		return w.settle(ctx, tok, own, stale)
 	}
 	tok.ack()
 	return stale
@@ -60,10 +60,15 @@ func (w *Worker) markClaiming(c view.Candidate) bool {
 }
 
 // settle gives back a token with which nothing was started (rule 14): its
-// task is still to be done, or the token is of no use.
-func (w *Worker) settle(tok *token, own task.ID, stale bool) bool {
+// task is still to be done, or the token is of no use. A process that stops
+// gives it back at once.
+func (w *Worker) settle(ctx context.Context, tok *token, own task.ID, stale bool) bool {
 	if tok == nil || stale {
 		return stale
+	}
+	if ctx.Err() != nil {
+		tok.nak(0)
+		return false
 	}
 	if s, ok := w.o.View.Standing(own); ok && s.State != task.Queued {
 		tok.ack()

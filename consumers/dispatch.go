@@ -50,8 +50,8 @@ func (w *Worker) spawn(ctx context.Context) time.Duration {
 				fresh = fresh || ripe || cand.Since.After(empty)
 			}
 		}
-		for n := min(free, want-before); fresh && n > 0; n-- {
-			w.startClaimer(ctx)
+		if n := min(free, want-before); fresh && n > 0 {
+			w.startClaimers(ctx, n)
 		}
 	}
 	next := w.o.ProbeEvery
@@ -72,24 +72,25 @@ func (w *Worker) workers() int {
 	return w.o.View.LiveWorkers()
 }
 
-func (w *Worker) startClaimer(ctx context.Context) {
-	if w.reserve() {
-		w.pulling.Go(func() { w.claimOne(ctx) })
+func (w *Worker) startClaimers(ctx context.Context, n int) {
+	for _, wait := range w.tokens.expect(w.reserve(n)) {
+		w.pulling.Go(func() { w.claimOne(ctx, wait) })
 	}
 }
 
-// reserve takes a slot for a claimer, false if none is free. The slot is held
-// through the claim and the run (DT-67). A process that cannot beat takes
-// nothing: the others would take it for dead and give the task back.
-func (w *Worker) reserve() bool {
+// reserve takes up to n slots for claimers and returns how many were free. A
+// slot is held through the claim and the run (DT-67). A process that cannot
+// beat takes nothing: the others would take it for dead and give the task back.
+func (w *Worker) reserve(n int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.used >= w.o.Concurrency || w.silentLocked() {
-		return false
+	if w.silentLocked() {
+		return 0
 	}
-	w.used++
-	w.claimers++
-	return true
+	n = max(0, min(n, w.o.Concurrency-w.used))
+	w.used += n
+	w.claimers += n
+	return n
 }
 
 // giveUp returns the slot of a claimer that started nothing or of a run that
@@ -104,12 +105,12 @@ func (w *Worker) giveUp() {
 // probe is rule 18: with a free slot, one claim is tried though nothing is
 // known to be eligible, and again while tokens are acknowledged.
 func (w *Worker) probe(ctx context.Context) {
-	if !w.reserve() {
+	if w.reserve(1) == 0 {
 		return
 	}
 	w.pulling.Go(func() {
-		for n := 0; w.claimOne(ctx) && n < maxProbe && ctx.Err() == nil; n++ {
-			if !w.reserve() {
+		for n := 0; w.claimOne(ctx, w.tokens.expect(1)[0]) && n < maxProbe && ctx.Err() == nil; n++ {
+			if w.reserve(1) == 0 {
 				return
 			}
 		}

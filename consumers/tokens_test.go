@@ -167,7 +167,7 @@ func TestLostMessageOfAnAdmittedTaskRunsAnyway(t *testing.T) {
 	tok, err := b.worker.tokens.pull(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 2, tok.seq)
-	require.NoError(t, tok.msg.DoubleAck(t.Context()))
+	require.NoError(t, tok.msg.AckSync(nats.Context(t.Context())))
 	b.start()
 	b.reaches(deleted, task.Completed)
 	b.reaches(acked, task.Completed)

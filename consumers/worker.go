@@ -129,6 +129,7 @@ func (w *Worker) Stop(ctx context.Context) error {
 		return nil
 	}
 	w.pullWait(ctx)
+	w.tokens.close()
 	done := make(chan struct{})
 	go func() { w.working.Wait(); close(done) }()
 	timer := time.NewTimer(w.o.DrainTimeout)
