@@ -42,6 +42,9 @@ type job struct {
 	MaxRetries  int
 	Drain       time.Duration
 	Beat        time.Duration
+	// AppID, KeyFile and APIURL are an App's, on a stand-in of GitHub.
+	AppID           int64
+	KeyFile, APIURL string
 	// Point is where the process kills itself with SIGKILL, once.
 	Point string
 }
@@ -116,8 +119,12 @@ func (j job) options() Options {
 	if j.URL != "" { // each process has its own workspaces
 		cfg.Worker.WorkspaceDir = filepath.Join(j.Dir, "workspaces-"+string(consumers.NewBoot()))
 	}
+	if j.AppID != 0 {
+		cfg.GitHub.AppID, cfg.GitHub.PrivateKeyFile, cfg.GitHub.APIURL = j.AppID, j.KeyFile, j.APIURL
+	}
 	o := Options{
-		Config: cfg, Logger: NewLogger(os.Stderr, slog.LevelDebug, time.Now), Version: "test", NATSListen: natsserver.ListenNone,
+		GitHubSleep: hurry,
+		Config:      cfg, Logger: NewLogger(os.Stderr, slog.LevelDebug, time.Now), Version: "test", NATSListen: natsserver.ListenNone,
 		BeatEvery: j.Beat, Backoff: func(int) time.Duration { return 0 },
 	}
 	j.arm(&o)
@@ -136,7 +143,7 @@ func (j job) arm(o *Options) {
 	}
 	step := func(name string) func(task.ID) { return func(task.ID) { die(name) } }
 	o.Hooks = &consumers.Hooks{
-		Picked: step("picked"), BeforeClaim: step("claiming"), Claimed: step("claimed"),
+		Picked: step("picked"), BeforeClaim: step("claiming"), Claimed: step("claimed"), Pinned: step("pinned"),
 		BeforeEnd: step("ending"), Ended: step("ended"),
 	}
 	o.StoreHooks = &kv.Hooks{

@@ -1,0 +1,206 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belay-run/belay/consumers/githubapp/githubtest"
+	"github.com/belay-run/belay/kv/natstest"
+)
+
+// appKey is one key for all tests: making one takes longer than most of them.
+var appKey = sync.OnceValue(func() *rsa.PrivateKey {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		panic(err)
+	}
+	return key
+})
+
+// stand is a stand-in of GitHub with the repository of the tests.
+func stand(t *testing.T) *githubtest.Server {
+	t.Helper()
+	gh, err := githubtest.New(githubtest.Options{Key: appKey()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, gh.Close()) })
+	gh.AddInstallation(7, "acme")
+	gh.AddRepo(7, githubtest.Repo{ID: 99, Owner: "acme", Name: "api"})
+	gh.AddIssue(99, githubtest.Issue{Number: 1, Title: "Issue 1", Login: "octocat"})
+	gh.AddPull(99, githubtest.Pull{Number: 3, Title: "PR", Login: "octocat", Branch: "f", HeadSHA: fmt.Sprintf("%040s", "a1")})
+	gh.SetBranch(99, "belay/fix", githubtest.SHA("fix"))
+	return gh
+}
+
+// onGitHub configures an App of a stand-in.
+func onGitHub(gh *githubtest.Server) func(*rig) {
+	return func(r *rig) {
+		r.cfg.GitHub.AppID, r.cfg.GitHub.APIURL = gh.AppID(), gh.URL()
+		r.cfg.GitHub.PrivateKeyFile = r.file("app.pem", string(gh.PrivateKey()))
+		r.cfg.Worker.WorkspaceDir = shortDir(r.t)
+		r.opts.GitHubSleep = hurry
+	}
+}
+
+// shortDir is a folder in which a socket's path is short enough.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "b")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// hurry makes no pause between requests to GitHub.
+func hurry(ctx context.Context, _ time.Duration) error { return ctx.Err() }
+
+// fixes is a script that ends with commits on a branch.
+var fixes = strings.NewReplacer(
+	`"commits":[]`, `"branch":"belay/fix","commits":[{"sha":"a1b2c3d","message":"Fix"}]`, "all done", "mended",
+).Replace(succeed)
+
+// TestX06TheTokensOfARunStayInIt: the command gets the agent's token in its
+// environment and from its socket; neither shows anywhere else.
+func TestX06TheTokensOfARunStayInIt(t *testing.T) {
+	t.Parallel()
+	gh := stand(t)
+	r := newRig(t, onGitHub(gh))
+	r.command(`cp "$1" "$3/brief"; printf '%s' "$COVEN_GIT_TOKEN" >"$3/env"; echo "mine is $BELAY_GIT_TOKEN" ; ` +
+		`curl -s --unix-socket "$BELAY_TOKEN_SOCKET" http://broker/token >"$3/socket"; cat "$3/socket"; ` + fixes)
+	r.start()
+	got := r.await(r.accept(1), "review")
+	token, err := os.ReadFile(filepath.Join(r.dir, "env"))
+	require.NoError(t, err)
+	require.Contains(t, gh.TokenValues(), string(token))
+	require.Equal(t, map[string]string{"contents": "write", "metadata": "read"}, gh.Grants()[1].Permissions)
+	require.Contains(t, got.Attempts[0].Tail, "mine is [redacted-token]")
+	all, err := os.ReadFile(filepath.Join(r.dir, "socket"))
+	require.NoError(t, err)
+	if len(all) > 0 { // where there is curl
+		var a struct{ Token string }
+		require.NoError(t, json.Unmarshal(all, &a))
+		require.Equal(t, string(token), a.Token)
+	}
+	brief, err := os.ReadFile(filepath.Join(r.dir, "brief"))
+	require.NoError(t, err)
+	for _, v := range gh.TokenValues() {
+		require.NotContains(t, string(brief), v)
+		require.NotContains(t, r.log.String(), v)
+		require.NotContains(t, r.get("/api/github/tasks/"+got.ID).body, v)
+	}
+}
+
+// TestDT77SurfacesAreClosedWhoeverEndsTheTask: the outbox does it, from what
+// the record says.
+func TestDT77SurfacesAreClosedWhoeverEndsTheTask(t *testing.T) {
+	t.Parallel()
+	gh := stand(t)
+	r := newRig(t, onGitHub(gh), func(r *rig) { r.cfg.Worker.MaxRetries = 0 })
+	r.command(`echo $$ >"$3/running"; exec sleep 60`)
+	r.start()
+	id := r.accept(1)
+	natstest.Eventually(t, "the command to run", func() bool {
+		_, err := os.Stat(filepath.Join(r.dir, "running"))
+		return err == nil
+	})
+	require.Equal(t, "in_progress", gh.Checks(99)[0].Status)
+	require.Equal(t, http.StatusOK, r.act(id, "cancel").status)
+	natstest.Eventually(t, "both to be closed", func() bool {
+		return gh.Checks(99)[0].Conclusion == "neutral" && strings.Contains(gh.Comments(99, 1)[0].Body, "Cancelled")
+	})
+	for _, b := range r.outbox("?task=" + id) {
+		require.Contains(t, []string{"github:check", "github:comment"}, b.Channel)
+	}
+	require.Len(t, r.outbox("?task="+id), 2)
+
+	r.cfg.Familiars[0].Command = nil
+	require.Equal(t, http.StatusAccepted, r.act(id, "retry").status)
+	r.await(id, "done")
+	require.Len(t, gh.Checks(99), 1)
+	require.Len(t, gh.Comments(99, 1), 1)
+	require.Equal(t, "success", gh.Checks(99)[0].Conclusion)
+}
+
+// TestKillAtEveryEffectOnGitHub is the matrix of kill -9 for a run that shows:
+// wherever the process dies, right after the effect and before it hears of it,
+// or between the steps, there is in the end one check run, one comment, one
+// pull request, and all of them are closed.
+func TestKillAtEveryEffectOnGitHub(t *testing.T) {
+	t.Parallel()
+	effects := []githubtest.Fault{
+		{Op: githubtest.OpPermission}, {Op: githubtest.OpCreateCheck}, {Op: githubtest.OpUpdateCheck}, {Op: githubtest.OpCreateComment},
+		{Op: githubtest.OpCreatePull}, {Op: githubtest.OpEditComment}, {Op: githubtest.OpUpdateCheck, Skip: 1},
+	}
+	for i, f := range effects {
+		t.Run(fmt.Sprintf("after %d %s", i, f.Op), func(t *testing.T) {
+			t.Parallel()
+			killOnGitHub(t, "", &f)
+		})
+	}
+	for _, point := range []string{"claimed", "before update task", "pinned", "ending", "ended"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			killOnGitHub(t, point, nil)
+		})
+	}
+}
+
+func killOnGitHub(t *testing.T, point string, f *githubtest.Fault) {
+	gh := stand(t)
+	gh.SetRole(99, "octocat", "write")
+	dir := t.TempDir()
+	key := filepath.Join(dir, "app.pem")
+	require.NoError(t, os.WriteFile(key, gh.PrivateKey(), 0o600))
+	j := job{
+		Dir: dir, Name: "w", Concurrency: 1, MaxRetries: 2, Drain: time.Second, Beat: time.Second, Script: fixes,
+		AppID: gh.AppID(), KeyFile: key, APIURL: gh.URL(),
+	}
+	r := rigOf(t, j.Dir)
+	doomed := j
+	doomed.Point = point
+	c := spawn(t, doomed)
+	if f != nil {
+		f.Kind, f.Until, f.Held = githubtest.Hold, t.Context().Done(), func() { _ = c.cmd.Process.Kill() }
+		gh.Fail(*f)
+	}
+	r.speakTo(c)
+	id, body := uuid.NewString(), commented(1, "octocat", "@belay fix it")
+	_, _ = r.tryPost("issue_comment", id, body)
+	c.wait()
+	gh.Heal()
+
+	r.speakTo(spawn(t, j))
+	taskID := r.post("issue_comment", id, body).text("task")
+	r.await(taskID, "review")
+	checks, comments := gh.Checks(99), gh.Comments(99, 1)
+	require.Len(t, checks, 1)
+	require.Equal(t, []string{"completed", "success"}, []string{checks[0].Status, checks[0].Conclusion})
+	require.Len(t, comments, 1)
+	require.Contains(t, comments[0].Body, "mended")
+	require.Len(t, gh.Pulls(99), 2, "one beside the test's own")
+	for _, op := range []string{githubtest.OpCreateCheck, githubtest.OpCreateComment, githubtest.OpCreatePull} {
+		require.Equal(t, 1, gh.Count(op), op)
+	}
+	require.Len(t, r.list(10), 1)
+}
+
+// commented is the payload of a comment on an issue.
+func commented(number int, login, text string) string {
+	return fmt.Sprintf(`{"action":"created","installation":{"id":7},`+
+		`"repository":{"id":99,"name":"api","full_name":"acme/api","default_branch":"main","owner":{"login":"acme"}},`+
+		`"sender":{"login":%q},"issue":{"number":%d,"title":"Issue %[2]d","body":"b","user":{"login":"octocat"},"labels":[],"updated_at":%[3]q},`+
+		`"comment":{"id":1,"body":%[4]q,"user":{"login":%[1]q},"created_at":%[3]q,"updated_at":%[3]q}}`,
+		login, number, time.Now().UTC().Format(time.RFC3339), text)
+}
