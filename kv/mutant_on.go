@@ -1,0 +1,8 @@
+//go:build mutants
+
+package kv
+
+import "os"
+
+// mutant reports whether the fault of this id is to be made.
+func mutant(id string) bool { return os.Getenv("BELAY_MUTANT") == id }
