@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belay-run/belay/cmd/internal/config"
+	"github.com/belay-run/belay/cmd/internal/doctor"
 	"github.com/belay-run/belay/consumers/githubapp"
 )
 
@@ -35,7 +36,7 @@ says what to switch on.`,
 			if err := completeManifest(&o, cfg); err != nil {
 				return err
 			}
-			b, err := githubapp.Manifest(routes(cfg), o)
+			b, err := githubapp.Manifest(doctor.Routes(cfg), o)
 			if err != nil {
 				return err
 			}
@@ -72,13 +73,4 @@ func completeManifest(o *githubapp.ManifestOptions, cfg *config.Config) error {
 		o.Name = strings.TrimSuffix(cfg.Familiars[0].BotUsername, "[bot]")
 	}
 	return nil
-}
-
-// routes are the triggers that the configuration switches on.
-func routes(cfg *config.Config) githubapp.Routes {
-	r := githubapp.Routes{Assignment: true, Command: true, Review: cfg.Review.PullRequest}
-	for _, f := range cfg.Familiars {
-		r.Label = r.Label || len(f.TriggerLabels) > 0
-	}
-	return r
 }

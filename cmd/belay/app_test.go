@@ -5,9 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/belay-run/belay/cmd/internal/config"
-	"github.com/belay-run/belay/consumers/githubapp"
 )
 
 // manifest is what GitHub reads of one.
@@ -52,12 +49,4 @@ func TestAppManifestSaysWhatIsMissing(t *testing.T) {
 	require.Equal(t, exitUsage, got.code)
 	require.Contains(t, got.err, `--webhook-url = "belay.example" is not an http address`)
 	require.Empty(t, got.out)
-}
-
-func TestRoutesInUse(t *testing.T) {
-	t.Parallel()
-	c := config.Default("")
-	require.Equal(t, githubapp.Routes{Assignment: true, Label: true, Command: true}, routes(c))
-	c.Familiars[0].TriggerLabels, c.Review.PullRequest = nil, true
-	require.Equal(t, githubapp.Routes{Assignment: true, Command: true, Review: true}, routes(c))
 }

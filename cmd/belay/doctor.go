@@ -21,7 +21,7 @@ func (c *cli) doctorCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.doctor(cmd.Context(), online) },
 	}
-	cmd.Flags().BoolVar(&online, "online", false, "ask the NATS server too")
+	cmd.Flags().BoolVar(&online, "online", false, "ask the NATS server and GitHub too")
 	return cmd
 }
 
@@ -36,7 +36,7 @@ func (c *cli) doctor(ctx context.Context, online bool) error {
 		o.Problems = problems.Problems
 	}
 	if online {
-		o.Probe = doctor.NewProbe(cfg)
+		o.Probe, o.App = doctor.NewProbe(cfg), doctor.NewApp(cfg)
 	}
 	found := doctor.Check(ctx, o)
 	write := found.WriteText

@@ -2,8 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
-	"os"
 
 	"github.com/belay-run/belay/cmd/internal/config"
 	"github.com/belay-run/belay/consumers"
@@ -13,9 +11,7 @@ import (
 )
 
 // hasApp reports whether a GitHub App is configured: its surfaces need both.
-func hasApp(c *config.Config) bool {
-	return c.GitHub.AppID != 0 && c.GitHub.PrivateKeyFile != ""
-}
+func hasApp(c *config.Config) bool { return c.GitHub.HasApp() }
 
 // openGitHub makes the client of each source's App, and the channels that
 // close what ended tasks show; without an App, tasks run without surfaces. It
@@ -25,12 +21,12 @@ func (a *App) openGitHub(context.Context) error {
 	if !hasApp(c) {
 		return nil
 	}
-	key, err := os.ReadFile(c.GitHub.PrivateKeyFile)
+	key, err := c.GitHub.AppKey()
 	if err != nil {
-		return fmt.Errorf("read the App's private key: %w", err)
+		return err
 	}
 	client, err := githubapp.New(githubapp.Options{
-		AppID: c.GitHub.AppID, PrivateKey: key, APIURL: c.GitHub.APIURL,
+		AppID: c.GitHub.AppID, PrivateKey: key, APIURL: c.GitHub.APIURL, MarkerSecrets: c.GitHub.MarkerSecrets,
 		Issued: a.issued, Logger: a.log, Registerer: a.reg, Now: a.o.Now, Sleep: a.o.GitHubSleep,
 	})
 	if err != nil {

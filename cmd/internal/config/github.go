@@ -10,6 +10,9 @@ import (
 	"github.com/belay-run/belay/kv/redact"
 )
 
+// HasApp reports whether a GitHub App is configured, with its key.
+func (g GitHub) HasApp() bool { return g.AppID != 0 && (g.PrivateKey != "" || g.PrivateKeyFile != "") }
+
 // AppKey returns the App's private key in PEM: PrivateKey, else what
 // PrivateKeyFile holds. A key in one line, as some environments have it, may
 // write its line ends as \n.

@@ -19,6 +19,8 @@ type Options struct {
 	Problems []config.Problem
 	// Probe asks the NATS server; nil: the network is not touched.
 	Probe Probe
+	// App asks GitHub; nil: there is no App, or the network is not touched.
+	App App
 
 	// LookPath finds a program.
 	LookPath func(name string) (string, error)
@@ -46,6 +48,9 @@ func Check(ctx context.Context, o Options) Findings {
 	d.callbacks()
 	if o.Probe != nil {
 		d.online(ctx)
+	}
+	if o.App != nil {
+		d.app(ctx, o.App)
 	}
 	return d.found
 }
