@@ -17,6 +17,7 @@ import (
 
 	"github.com/belay-run/belay/cmd/internal/app"
 	"github.com/belay-run/belay/cmd/internal/config"
+	"github.com/belay-run/belay/consumers/githubapp/githubtest"
 	"github.com/belay-run/belay/kv/natsserver"
 	"github.com/belay-run/belay/kv/redact"
 )
@@ -33,9 +34,10 @@ func (c *cli) demoCommand() *cobra.Command {
 		Use:   "demo",
 		Short: "Show the main job on a real server in a temporary folder, and check it",
 		Long: `Demo starts the real server (embedded nats-server, random ports, a temporary
-folder), sends it signed webhooks, stops and starts it in the middle, and prints
-what happened with its checks. It needs no network, takes seconds, leaves
-nothing behind, and exits 1 if a check fails.`,
+folder) as a GitHub App of a stand-in for GitHub, sends it signed webhooks,
+stops and starts it in the middle, and prints what happened with its checks,
+also of what GitHub shows. It needs no network, takes seconds, leaves nothing
+behind, and exits 1 if a check fails.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), demoTimeout)
@@ -61,7 +63,7 @@ func (c *cli) demo(ctx context.Context, verbose bool) (err error) {
 	if err := d.configure(); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.stop()) }()
+	defer func() { err = errors.Join(err, d.stop(), d.gh.Close()) }()
 	if err := d.play(ctx); err != nil {
 		d.table.print(c.out)
 		return err
@@ -80,6 +82,7 @@ type demo struct {
 	dir    string
 	cfg    *config.Config
 	log    *slog.Logger
+	gh     *githubtest.Server
 	app    *app.App
 	client *apiClient
 	table  demoTable
@@ -102,14 +105,17 @@ func (d *demo) configure() error {
 	f := &cfg.Familiars[0]
 	f.Command = []string{exe, "demo", "task", "--gate", d.gate(), "--brief", "{brief}", "--result", "{result}"}
 	d.cfg = cfg
-	_, err = cfg.EnsureSecret()
-	return err
+	if _, err = cfg.EnsureSecret(); err != nil {
+		return err
+	}
+	return d.openGitHub()
 }
 
 // start starts the server; the second time on what the first left behind.
 func (d *demo) start(ctx context.Context) error {
 	a, err := app.New(app.Options{
 		Config: d.cfg, Logger: d.log, Version: version(), NATSListen: natsserver.ListenRandom,
+		GitHubSleep: hurry,
 	})
 	if err != nil {
 		return err
@@ -241,3 +247,10 @@ func (d *demo) attempts(ctx context.Context, id string) (int, error) {
 }
 
 func freshID() string { return uuid.NewString() }
+
+func writeFile(path string, data []byte) error {
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		return fmt.Errorf("write a file of the demo: %w", err)
+	}
+	return nil
+}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 )
 
@@ -61,7 +60,11 @@ func (d *demo) play(ctx context.Context) error {
 	if err := d.restart(ctx, ids); err != nil {
 		return err
 	}
-	return d.finish(ctx, ids)
+	if err := d.finish(ctx, ids); err != nil {
+		return err
+	}
+	d.published(ids)
+	return d.talk(ctx, ids)
 }
 
 // arrivals sends what makes tasks, while the first of them holds the one slot.
@@ -88,6 +91,10 @@ func (d *demo) arrivals(ctx context.Context) (ids demoIDs, err error) {
 	if _, err := d.until(ctx, "the task to run", func(l map[string]string) bool { return l[ids.assigned] == "running" }); err != nil {
 		return ids, err
 	}
+	if err := d.began(ctx, ids.assigned); err != nil {
+		return ids, err
+	}
+	d.table.check("what the issue shows while the task runs", d.shown(1, ids.assigned)+", "+d.says(1, "Working"), "1 check run, 1 comment, 0 pull requests, "+demoSays)
 	got, err = send()
 	if err != nil {
 		return ids, err
@@ -98,10 +105,9 @@ func (d *demo) arrivals(ctx context.Context) (ids demoIDs, err error) {
 		l          letter
 		id         *string
 	}{
-		{"somebody mentions the bot in passing", "ignored: unroutable", letter{event: "issue_comment.created", set: []string{"comment.body=I asked @belay about this"}}, nil},
 		{"an issue gets the bot's label", "a task", letter{event: "issues.labeled", set: []string{"issue.number=2"}}, &ids.labeled},
-		{"a pull request is opened", "a task", letter{event: "pull_request.opened", set: []string{"pull_request.number=3", "number=3"}}, &ids.first},
-		{"a commit is pushed to it before its review began", "a task", letter{event: "pull_request.synchronize", set: []string{"pull_request.number=3", "number=3"}}, &ids.second},
+		{"a pull request is opened", "a task", letter{event: "pull_request.opened", set: pushedTo(3, 0)}, &ids.first},
+		{"a commit is pushed to it before its review began", "a task", letter{event: "pull_request.synchronize", set: append(pushedTo(3, 1), "before="+demoHeads[0], "after="+demoHeads[1])}, &ids.second},
 		{"an issue is labeled, sent as a form", "a task", letter{event: "issues.labeled", form: true, set: []string{"issue.number=4"}}, &ids.form},
 	} {
 		s.l.id = freshID()
@@ -121,7 +127,14 @@ func (d *demo) arrivals(ctx context.Context) (ids demoIDs, err error) {
 		return ids, err
 	}
 	d.table.check("the review of the older commit", list[ids.first], "superseded")
+	d.gh.SetBranch(demoRepo, "empty-cart", demoHeads[1])
 	return ids, nil
+}
+
+// pushedTo sets the number and the head of a pull request.
+func pushedTo(number, head int) []string {
+	n := fmt.Sprint(number)
+	return []string{"pull_request.number=" + n, "number=" + n, "pull_request.head.sha=" + demoHeads[head]}
 }
 
 // refusals sends what must not be stored.
@@ -175,8 +188,8 @@ func (d *demo) restart(ctx context.Context, ids demoIDs) error {
 
 // finish lets the tasks end and looks at what became of each.
 func (d *demo) finish(ctx context.Context, ids demoIDs) error {
-	if err := os.WriteFile(d.gate(), nil, 0o600); err != nil {
-		return fmt.Errorf("let the tasks finish: %w", err)
+	if err := writeFile(d.gate(), nil); err != nil {
+		return err
 	}
 	list, err := d.until(ctx, "all tasks to end", func(l map[string]string) bool {
 		for _, s := range l {
@@ -193,15 +206,15 @@ func (d *demo) finish(ctx context.Context, ids demoIDs) error {
 	if err != nil {
 		return err
 	}
-	d.table.check("the interrupted task", fmt.Sprintf("%s in attempt %d", list[ids.assigned], n), "done in attempt 2")
-	d.table.check("the labeled issue and the form", list[ids.labeled]+", "+list[ids.form], "done, done")
+	d.table.check("the interrupted task", fmt.Sprintf("%s in attempt %d", list[ids.assigned], n), "review in attempt 2")
+	d.table.check("the labeled issue and the form", list[ids.labeled]+", "+list[ids.form], "review, review")
 	d.table.check("the review of the newest commit", list[ids.second], "done")
 	var all []string
 	for _, s := range list {
 		all = append(all, s)
 	}
 	slices.Sort(all)
-	d.table.check("the list at the end", fmt.Sprint(all), "[done done done done superseded]")
+	d.table.check("the list at the end", fmt.Sprint(all), "[done review review review superseded]")
 	return nil
 }
 

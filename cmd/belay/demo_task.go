@@ -61,14 +61,23 @@ func demoTaskCommand() *cobra.Command {
 }
 
 func writeDemoResult(path string, k task.Kind) error {
-	out, err := json.Marshal(executor.Result{
+	res := executor.Result{
 		ContractVersion: executor.ContractVersion, Status: task.ResultSuccess, Summary: "did nothing for " + k.Title(),
 		Commits: []executor.Commit{}, FilesChanged: []string{},
 		Review: executor.Review{
 			Mode: executor.ReviewNone, EvidenceStatus: executor.EvidenceNotApplicable, ReviewedFiles: []string{},
 			SupportingFiles: []string{}, Findings: []executor.Finding{}, TestsRun: []executor.TestRun{}, Limitations: []string{},
 		},
-	})
+	}
+	switch k.Name {
+	case task.FixIssue: // as if it had pushed a commit
+		res.Branch, res.Commits = demoBranch(k.IssueNumber), []executor.Commit{{SHA: demoHeads[0], Message: "Add up an empty cart"}}
+	case task.ReviewPullRequest:
+		r := &res.Review
+		r.Mode, r.EvidenceStatus, r.ReviewedFiles = executor.ReviewPullRequest, executor.EvidenceComplete, []string{"cart.go"}
+		r.Findings = []executor.Finding{{Severity: executor.SeverityLow, File: "cart.go", Line: 1, Title: "No test for it", Body: "An empty cart is not tested."}}
+	}
+	out, err := json.Marshal(res)
 	if err != nil {
 		return fmt.Errorf("encode result: %w", err)
 	}
