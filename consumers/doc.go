@@ -20,6 +20,18 @@
 // seconds, a deleted consumer is made again. A process that cannot renew its
 // beat cancels its own runs before anyone may take them.
 //
+// On GitHub (Surfaces). The commander's permission is asked before anything
+// shows. Then the record says that something shows, and at which head, before
+// the first effect; the result shows before the record ends. So one of three
+// closes what is open, whenever the process dies: the next attempt, which
+// finds all there is by evidence; the holder; or, for whoever else ends the
+// task, the outbox, by the record alone. A limit of GitHub parks the attempt
+// at no cost, and its installation in this process.
+//
+//	claim ─▶ gate ─▶ begin ─▶ pin (CAS) ─▶ check run, comment ─▶ run ─▶ publish ─▶ finish (CAS)
+//	           │        └─ the head moved: superseded, or queued again at the live one
+//	           └─ declined: an answer, nothing else
+//
 // What each failure does. Store unreachable: claims stop, results wait and
 // are written when it is back. Process killed: its attempts are closed
 // `interrupted` and spent. Message lost, doubled, replayed or late: one read.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/belay-run/belay/consumers/githubapp"
 	"github.com/belay-run/belay/kv"
 	"github.com/belay-run/belay/kv/task"
+	"github.com/belay-run/belay/kv/view"
 )
 
 // errWaits means that another review of the key runs: this one waits for it.
@@ -25,7 +27,12 @@ func (w *Worker) grip(r *run) Grip {
 // pin notes in the record that the task shows something from now on, and lets
 // a commanded review, which has passed its gate, take its key (DT-93).
 func (w *Worker) pin(ctx context.Context, r *run, head string) error {
-	open := func(t task.Record) (task.Record, error) { return t.OpenSurfaces(r.holder, head, w.o.Now()) }
+	open := func(t task.Record) (task.Record, error) {
+		if t.Holds(r.holder) && t.Surfaces == task.SurfacesOpen && t.HeadSHA != "" {
+			return t, errUntouched // by a write of mine whose answer was lost
+		}
+		return t.OpenSurfaces(r.holder, head, w.o.Now())
+	}
 	if r.record.Surfaces != task.SurfacesOpen || r.record.HeadSHA == "" {
 		n, err := open(r.record)
 		if err != nil {
@@ -33,9 +40,10 @@ func (w *Worker) pin(ctx context.Context, r *run, head string) error {
 		}
 		rev, err := w.o.Store.Update(ctx, n, r.rev)
 		if errors.Is(err, kv.ErrUnknown) || errors.Is(err, kv.ErrConflict) {
-			n, rev, err = w.o.Store.Change(ctx, r.inst, r.id, open, func(t task.Record) bool {
-				return t.Holds(r.holder) && t.Surfaces == task.SurfacesOpen
-			})
+			n, rev, err = w.o.Store.Change(ctx, r.inst, r.id, open, nil)
+		}
+		if errors.Is(err, errUntouched) {
+			err = nil
 		}
 		if err != nil {
 			return err
@@ -99,8 +107,8 @@ func (w *Worker) holdsComment(ctx context.Context, r *run) (bool, error) {
 		return p == nil || p.Task == r.id, err
 	}
 	mine := began(r.record)
-	for _, it := range w.o.View.Thread(r.inst, r.record.Repo, r.record.Number, maxThread) {
-		if it.ID == r.id || it.FamiliarID != r.record.FamiliarID || it.UpdatedAt.Before(mine) {
+	for it := range w.changedSince(r.inst, r.record.Repo, mine) {
+		if it.ID == r.id || it.Number != r.record.Number || it.FamiliarID != r.record.FamiliarID {
 			continue
 		}
 		t, _, err := w.o.Store.Get(ctx, r.inst, it.ID)
@@ -112,6 +120,28 @@ func (w *Worker) holdsComment(ctx context.Context, r *run) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// changedSince goes through a repository's tasks that changed since a time,
+// the last one first.
+func (w *Worker) changedSince(installation int64, repo string, at time.Time) iter.Seq[view.Item] {
+	return func(yield func(view.Item) bool) {
+		q := view.Query{Installation: &installation, Repo: repo, Limit: maxThread}
+		for {
+			page, err := w.o.View.List(q)
+			if err != nil {
+				return // no cursor of its own is refused
+			}
+			for _, it := range page.Items {
+				if it.UpdatedAt.Before(at) || !yield(it) {
+					return
+				}
+			}
+			if q.Cursor = page.Next; q.Cursor == "" {
+				return
+			}
+		}
+	}
 }
 
 // began is when a task's last attempt did.

@@ -180,6 +180,7 @@ func killOnGitHub(t *testing.T, point string, f *githubtest.Fault) {
 	_, _ = r.tryPost("issue_comment", id, body)
 	c.wait()
 	gh.Heal()
+	gh.SetBranch(99, "main", githubtest.SHA("main went on")) // the record knows where the check run is
 
 	r.speakTo(spawn(t, j))
 	taskID := r.post("issue_comment", id, body).text("task")

@@ -1,0 +1,109 @@
+package consumers
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belay-run/belay/consumers/githubapp/githubtest"
+	"github.com/belay-run/belay/kv"
+	"github.com/belay-run/belay/kv/task"
+)
+
+// TestTheRecordSaysSoBeforeAnythingShows: at the pin GitHub has nothing yet.
+func TestTheRecordSaysSoBeforeAnythingShows(t *testing.T) {
+	t.Parallel()
+	s := newStageBench(t)
+	var state atomic.Value
+	s.worker.o.Hooks = &Hooks{Pinned: func(id task.ID) {
+		r := s.peek(id)
+		state.Store([]any{r.Surfaces, r.HeadSHA, len(s.gh.Mutations())})
+	}}
+	s.start()
+	s.reaches(s.accept(issue(1)), task.Completed)
+	require.Equal(t, []any{task.SurfacesOpen, githubtest.SHA("acme/api"), 0}, state.Load())
+}
+
+// TestNothingShowsForATaskThatIsNoLongerHeld: it was cancelled right before.
+func TestNothingShowsForATaskThatIsNoLongerHeld(t *testing.T) {
+	t.Parallel()
+	s := newStageBench(t)
+	ended := make(chan task.ID, 1)
+	s.worker.o.Hooks = &Hooks{
+		Claimed: func(id task.ID) {
+			_, _, err := s.store.Change(context.Background(), 7, id, func(r task.Record) (task.Record, error) { return r.Cancel("asked", time.Now()) }, nil)
+			if err != nil {
+				t.Error(err)
+			}
+		},
+		Ended: func(id task.ID) { ended <- id },
+	}
+	s.start()
+	id := s.accept(issue(1))
+	<-ended
+	require.Equal(t, []any{task.Cancelled, task.SurfaceState("")}, []any{s.record(id).State, s.record(id).Surfaces})
+	require.Empty(t, s.gh.Mutations())
+	require.Empty(t, s.runner.started())
+}
+
+// TestAPinWhoseAnswerIsLostIsReread: the attempt goes on with the revision it
+// wrote, and ends without another claim.
+func TestAPinWhoseAnswerIsLostIsReread(t *testing.T) {
+	t.Parallel()
+	s := newStageBench(t)
+	var updates atomic.Int32
+	s.store.SetHooks(&kv.Hooks{After: func(_ context.Context, op, key string) error {
+		if op == "update" && strings.HasPrefix(key, "task.") && updates.Add(1) == 2 {
+			return kv.ErrUnknown
+		}
+		return nil
+	}})
+	s.start()
+	r := s.reaches(s.accept(issue(1)), task.Completed)
+	require.Equal(t, 1, r.Attempts)
+	require.EqualValues(t, 3, updates.Load(), "claim, pin, finish")
+	require.Equal(t, "success", s.check().Conclusion)
+}
+
+// TestG25ACommandedReviewWaitsForARunningOne: it takes no key from it.
+func TestG25ACommandedReviewWaitsForARunningOne(t *testing.T) {
+	t.Parallel()
+	s := newStageBench(t)
+	old := s.admitted(pushed(head1, "", 1))
+	_, _, err := s.store.Change(t.Context(), 7, old, func(r task.Record) (task.Record, error) {
+		return r.Claim("other", "other", "nonce", time.Now())
+	}, nil)
+	require.NoError(t, err)
+	r := s.record(s.admitted(command(maintainer, reviewPull)))
+	require.ErrorIs(t, s.worker.takeKey(t.Context(), r), errWaits)
+	e := s.worker.hindered(t.Context(), &run{}, errWaits)
+	require.Equal(t, task.OutcomeReleased, e.Outcome, "at no cost")
+	k, _ := r.Key()
+	p, _, err := s.store.Pointer(t.Context(), k)
+	require.NoError(t, err)
+	require.Equal(t, old, p.Task)
+}
+
+// TestAStoreThatIsAwayCostsNoAttempt between claim and run.
+func TestAStoreThatIsAwayCostsNoAttempt(t *testing.T) {
+	t.Parallel()
+	s := newStageBench(t)
+	var updates atomic.Int32
+	s.store.SetHooks(&kv.Hooks{Before: func(_ context.Context, op, key string) error {
+		if op == "update" && strings.HasPrefix(key, "supersede.") && updates.Add(1) == 1 {
+			return kv.ErrFull
+		}
+		return nil
+	}})
+	auto := s.admitted(pushed(head1, "", 1))
+	s.pause(auto) // the pointer names it, and has to move
+	s.start()
+	r := s.reaches(s.accept(command(maintainer, reviewPull)), task.Completed)
+	require.Equal(t, []task.Outcome{task.OutcomeReleased, task.OutcomeCompleted}, outcomes(r))
+	require.Zero(t, r.Spent())
+	require.Equal(t, task.Superseded, s.reaches(auto, task.Superseded).State)
+}
