@@ -42,7 +42,9 @@ func (r *tenants) RepoTenant(context.Context, string) (string, error) {
 // desk is an event store and what the tests of it need.
 type desk struct {
 	t       *testing.T
-	env     *natstest.Env
+	js      jetstream.JetStream
+	more    []jetstream.JetStream // connections to other nodes, if there are any
+	turn    atomic.Int32
 	store   *kv.EventStore
 	tenants *tenants
 	ahead   atomic.Int64
@@ -57,11 +59,16 @@ var (
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	d := &desk{t: t, env: natstest.New(t), tenants: &tenants{}}
+	return newDeskOn(t, natstest.New(t).JS)
+}
+
+func newDeskOn(t *testing.T, js jetstream.JetStream) *desk {
+	t.Helper()
+	d := &desk{t: t, js: js, tenants: &tenants{}}
 	d.tenants.set("unmapped")
-	d.store = d.open(d.env.JS)
+	d.store = d.open(js)
 	var err error
-	d.stream, err = d.env.JS.Stream(t.Context(), kv.StreamOperator)
+	d.stream, err = js.Stream(t.Context(), kv.StreamOperator)
 	require.NoError(t, err)
 	return d
 }
@@ -74,6 +81,12 @@ func (d *desk) open(js jetstream.JetStream) *kv.EventStore {
 	})
 	require.NoError(d.t, err)
 	return s
+}
+
+// other is a further process's connection, in turn one to each node.
+func (d *desk) other() jetstream.JetStream {
+	all := append([]jetstream.JetStream{d.js}, d.more...)
+	return all[int(d.turn.Add(1))%len(all)]
 }
 
 func freshID() operator.RequestID { return operator.RequestID(uuid.NewString()) }
@@ -107,7 +120,7 @@ func (d *desk) wantStored(id operator.RequestID, kinds string) {
 // plant appends a message that is no event, as another writer could.
 func (d *desk) plant(tenant string, id operator.RequestID, data string) {
 	d.t.Helper()
-	_, err := d.env.JS.PublishMsg(context.Background(), &nats.Msg{Subject: kv.OperatorSubject(tenant, id), Data: []byte(data)})
+	_, err := d.js.PublishMsg(context.Background(), &nats.Msg{Subject: kv.OperatorSubject(tenant, id), Data: []byte(data)})
 	require.NoError(d.t, err)
 }
 

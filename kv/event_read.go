@@ -100,7 +100,7 @@ func (s *EventStore) fetch(ctx context.Context, o operator.Owner, id operator.Re
 	if err := s.Hooks.before(ctx, "events", subject); err != nil {
 		return f, err
 	}
-	for f.events <= operator.MaxEvents {
+	for f.events < 2*operator.MaxEvents { // the server keeps half of that
 		m, err := s.next(ctx, subject, f.last+1)
 		if err != nil {
 			return f, err

@@ -103,18 +103,23 @@ func (s *EventStore) Propose(ctx context.Context, o operator.Owner, id operator.
 	return OperatorResult{Code: operator.Uncertain}, nil
 }
 
-// taken answers a proposal whose id another one has. Where that is not to be
-// seen yet, nobody knows whose it will be.
+// taken answers a proposal whose id another one has. If that is not to be
+// seen, nobody knows whose it will be.
 func (s *EventStore) taken(ctx context.Context, o operator.Owner, id operator.RequestID, in operator.Intent) (OperatorResult, error) {
-	t, err := s.Read(ctx, o, id)
-	if err != nil {
+	known := false
+	err := inFlight(ctx, func() (bool, error) {
+		var err error
+		_, known, err = s.Tenant(ctx, id)
+		return known, err
+	})
+	switch {
+	case err != nil:
 		return OperatorResult{}, err
+	case !known && !mutant("OT-86-collision"):
+		return OperatorResult{Code: operator.Uncertain}, nil
 	}
-	if t == nil {
-		_, taken, err := s.Tenant(ctx, id)
-		if err == nil && !taken && !mutant("OT-86-collision") {
-			return OperatorResult{Code: operator.Uncertain}, nil
-		}
+	t, err := s.Read(ctx, o, id)
+	if err != nil || t == nil {
 		return OperatorResult{Code: operator.NotFound}, err
 	}
 	r := OperatorResult{Code: t.Proposable(o, in)}
@@ -203,7 +208,7 @@ func (s *EventStore) transition(ctx context.Context, op string, resolve bool, o 
 	case f.torn() && mutant("OT-77-throws"):
 		return OperatorResult{}, ErrTorn
 	case f.torn() && !mutant("OT-77-decides"):
-		return s.lost(ctx, o, id, nil)
+		return s.lost(ctx, o, id, f.version, nil)
 	case f.poisoned != nil && !mutant("OT-78-foreign"):
 		return OperatorResult{}, f.poisoned
 	}
@@ -246,25 +251,46 @@ func (s *EventStore) commit(ctx context.Context, op string, o operator.Owner, id
 	case err == nil || mutant("OT-84") && !errors.Is(err, ErrConflict):
 		return OperatorResult{Code: operator.Committed, Task: &n}, nil
 	case errors.Is(err, ErrConflict):
-		return s.lost(ctx, o, id, &n)
+		return s.lost(ctx, o, id, f.task.Revision, &n)
 	}
 	return OperatorResult{Code: operator.Uncertain}, nil
 }
 
 // lost answers a lost race with what the request says now, which is never
-// what the loser wanted to write (OT-55, 56).
-func (s *EventStore) lost(ctx context.Context, o operator.Owner, id operator.RequestID, mine *operator.Task) (OperatorResult, error) {
+// what the loser wanted to write (OT-55, 56). On several nodes the winner's
+// event may still be on its way when the loser is refused: it is waited for.
+func (s *EventStore) lost(ctx context.Context, o operator.Owner, id operator.RequestID, seen int, mine *operator.Task) (OperatorResult, error) {
 	switch {
 	case mutant("OT-83-reread"):
 		return OperatorResult{Code: operator.Conflict}, nil
 	case mutant("OT-83-claim") && mine != nil:
 		return OperatorResult{Code: operator.Conflict, Task: mine}, nil
 	}
-	t, err := s.Read(ctx, o, id)
-	if err != nil {
-		return OperatorResult{}, err
+	var t *operator.Task
+	err := inFlight(ctx, func() (bool, error) {
+		var err error
+		t, err = s.Read(ctx, o, id)
+		return t != nil && t.Revision > seen, err
+	})
+	return OperatorResult{Code: operator.Conflict, Task: t}, err
+}
+
+// flightTime is how long a write that is on its way is waited for.
+const flightTime = 2 * time.Second
+
+// inFlight looks until what another one writes is to be seen, or has had time
+// enough: then it failed.
+func inFlight(ctx context.Context, look func() (seen bool, err error)) error {
+	ctx, cancel := context.WithTimeout(ctx, flightTime)
+	defer cancel()
+	for wait := 2 * time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
+		if seen, err := look(); seen || err != nil {
+			return err
+		}
+		if !sleep(ctx, wait) {
+			return nil
+		}
 	}
-	return OperatorResult{Code: operator.Conflict, Task: t}, nil
 }
 
 // append publishes one event, once: the client does not try again, and a

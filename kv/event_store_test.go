@@ -23,7 +23,7 @@ func TestOT4OneEventATransition(t *testing.T) {
 	require.Equal(t, rev, got.Revision)
 	require.Equal(t, issue7, got.Issue)
 	require.Equal(t, ann, got.Owner)
-	_, err = d.env.JS.Publish(t.Context(), kv.OperatorSubject("invotek", id), []byte("{}"))
+	_, err = d.js.Publish(t.Context(), kv.OperatorSubject("invotek", id), []byte("{}"))
 	require.ErrorContains(t, err, "maximum messages per subject")
 	for _, m := range moves() {
 		r, err := m.call(d.store, ann, id, rev)
@@ -48,7 +48,7 @@ func TestOT15OnlyACommittedBeginAuthorizes(t *testing.T) {
 		require.Equal(t, m.op == "begin", r.AuthorizesIssueCreate(), m.op)
 	}
 	id, rev := d.request(operator.StateAttempting)
-	for _, s := range []*kv.EventStore{d.store, d.open(d.env.JS)} { // a restart
+	for _, s := range []*kv.EventStore{d.store, d.open(d.js)} { // a restart
 		r, err := s.TryBeginAttempt(t.Context(), ann, id, rev, "a1", "boot")
 		require.NoError(t, err)
 		require.Equal(t, operator.Existing, r.Code, "OT-23: also for its own attempt")
@@ -130,7 +130,7 @@ func TestOT65ForeignEventAfterTheReadLosesTheWrite(t *testing.T) {
 	d := newDesk(t)
 	for _, m := range moves() {
 		id, rev := d.request(m.from)
-		s := d.open(d.env.JS)
+		s := d.open(d.js)
 		s.Hooks = &kv.Hooks{Before: func(_ context.Context, op, _ string) error {
 			if op == "append" {
 				d.plant("invotek", id, "x")
@@ -164,7 +164,7 @@ func TestOT57OtherFailuresAreUncertain(t *testing.T) {
 				tries++
 				return kv.ErrUnknown
 			}
-			s := d.open(d.env.JS)
+			s := d.open(d.js)
 			s.Hooks = &kv.Hooks{Before: fail}
 			n := rev
 			if lost {

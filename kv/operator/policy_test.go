@@ -96,7 +96,9 @@ func TestOT51ConfirmHonoursTheClock(t *testing.T) {
 func TestMarkUnknownByOthersOnlyAfterTheLease(t *testing.T) {
 	t.Parallel()
 	r := in(t, StateAttempting)
-	by := func(holder, attempt string, at time.Time) Decision { return r.MarkUnknown(owner, 3, attempt, holder, "x", at) }
+	by := func(holder, attempt string, at time.Time) Decision {
+		return r.MarkUnknown(owner, 3, attempt, holder, "x", at)
+	}
 	require.NotNil(t, by("boot", "a1", noon).Append)
 	require.Equal(t, Decision{Code: Conflict}, by("other", "a1", r.LeaseUntil.Add(-time.Microsecond)))
 	require.NotNil(t, by("other", "a1", r.LeaseUntil).Append)

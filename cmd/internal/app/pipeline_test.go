@@ -24,7 +24,7 @@ func TestDT83SameDeliveryTwiceIsOneTask(t *testing.T) {
 	require.Equal(t, http.StatusOK, again.status)
 	require.Equal(t, true, again.field("duplicate"))
 	require.Equal(t, first.text("task"), again.text("task"))
-	require.Equal(t, []item{{ID: done.ID, Status: "done"}}, r.list(10))
+	require.Equal(t, []item{{ID: done.ID, Status: "done"}}, r.awaitAll(1, "done"))
 	require.Len(t, r.deliveries(), 1)
 	require.Len(t, r.task(done.ID).Attempts, 1, "it did not run again")
 
