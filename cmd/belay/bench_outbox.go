@@ -36,7 +36,7 @@ every write to disk, to receivers on loopback, all in this process.
               never answers (10 s timeout); the two take turns, 20 ms apart
 
 It takes about two minutes. The folder should be on the disk that belay is to
-use: the number of synced writes a second is the limit.`,
+use: how many synced writes it takes is the limit, so that is shown too.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for name, n := range map[string]int{"rounds": o.rounds, "replies": o.replies, "queued": o.queued, "samples": o.samples} {
@@ -85,6 +85,7 @@ func (c *cli) showBenchOutbox(t bench.Throughput, d bench.Dead) error {
 		{"machine", fmt.Sprintf("%d CPUs, every write synced", runtime.NumCPU())},
 		{"relay", fmt.Sprintf("%s replies/s (rounds of %d, %d bytes, %d at once)", rates(t.Relay), t.Replies, t.Body, t.Concurrency)},
 		{"plain POSTs", fmt.Sprintf("%s /s (the same body, as many at once, in turns)", rates(t.Bare))},
+		{"disk", fmt.Sprintf("%s synced writes/s, of which a reply needs two", rates(t.Disk))},
 		{"ratio", fmt.Sprintf("%.3f of the plain POSTs", t.Ratio)},
 		{"others alone", wait(d.Alone)},
 		{"beside a dead one", wait(d.Beside)},

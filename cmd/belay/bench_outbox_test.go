@@ -16,6 +16,7 @@ func TestBenchOutbox(t *testing.T) {
 	got := try(t, nil, args...)
 	require.Equal(t, exitOK, got.code, got.err)
 	require.Regexp(t, `(?m)^relay +\d+ replies/s \(rounds of 5, \d+ bytes, 16 at once\)$`, got.out)
+	require.Regexp(t, `(?m)^disk +\d+ synced writes/s`, got.out)
 	require.Regexp(t, `(?m)^plain POSTs +\d+ /s`, got.out)
 	require.Regexp(t, `(?m)^beside a dead one +p50 [\d.]+ ms, p99 [\d.]+ ms`, got.out)
 	require.Contains(t, got.err, "queue 5 replies", "it shows where it is")

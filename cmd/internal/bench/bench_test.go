@@ -16,7 +16,8 @@ func TestThroughput(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, got.Relay, 2)
 	require.Len(t, got.Bare, 2)
-	for _, perSecond := range slices.Concat(got.Relay, got.Bare) {
+	require.Len(t, got.Disk, 2)
+	for _, perSecond := range slices.Concat(got.Relay, got.Bare, got.Disk) {
 		require.Positive(t, perSecond)
 	}
 	require.Greater(t, got.Body, 200)

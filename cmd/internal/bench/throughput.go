@@ -23,6 +23,9 @@ type Throughput struct {
 	// Relay and Bare are per second, a round each, in the order they ran.
 	Relay []float64 `json:"relay"`
 	Bare  []float64 `json:"bare"`
+	// Disk is how many synced writes a second the disk took by turns with
+	// them. A reply needs two: its claim, and its end.
+	Disk []float64 `json:"disk"`
 	// Ratio is all of the relay's over all of the bare ones.
 	Ratio float64 `json:"ratio"`
 }
@@ -56,6 +59,11 @@ func MeasureThroughput(ctx context.Context, dir string, rounds, n int, say func(
 			return t, err
 		}
 		bare, t.Bare = bare+took, append(t.Bare, rate(n, took))
+		disk, err := syncedWrites(dir, len(body))
+		if err != nil {
+			return t, err
+		}
+		t.Disk = append(t.Disk, disk)
 		say(fmt.Sprintf("throughput, round %d of %d: queue %d replies", round+1, rounds, n))
 		if err := r.fill(ctx, fmt.Sprintf("r%d-", round), n, "bench", rx.url, body); err != nil {
 			return t, err
