@@ -46,6 +46,9 @@ func loaded(t *testing.T, text string) *config.Config {
 func TestAppThatFits(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, asked(t, githubtest.Options{}, "webhook_url = \"https://belay.example/webhook\""))
+	more := githubtest.DefaultPermissions()
+	more["metadata"] = "write"
+	require.Empty(t, asked(t, githubtest.Options{Permissions: more}, ""), "more than is needed is none of our business")
 	require.Nil(t, NewApp(config.Default("")), "no App, nothing to ask")
 }
 
