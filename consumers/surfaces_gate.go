@@ -123,7 +123,7 @@ const reasonCancelled = "cancelled"
 // and of r's familiar and pull request.
 func (w *Worker) supersedeOlder(ctx context.Context, r task.Record, id task.ID, reason string) error {
 	return w.o.Admitter.supersedeQueued(ctx, r.InstallationID, id, r.ID, reason, func(t task.Record) bool {
-		return t.ID != r.ID && t.Kind.Name == task.ReviewPullRequest && t.FamiliarID == r.FamiliarID &&
+		return t.Kind.Name == task.ReviewPullRequest && t.FamiliarID == r.FamiliarID &&
 			t.RepoID == r.RepoID && t.Kind.PRNumber == r.Kind.PRNumber && t.DeliverySeq < r.DeliverySeq
 	})
 }

@@ -3,6 +3,7 @@ package consumers
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -251,4 +252,48 @@ func TestAStaleReviewOfAClosedPullEnds(t *testing.T) {
 	r := s.reaches(s.accept(pushed(head1, "", 1)), task.Superseded)
 	require.Equal(t, []any{task.ReasonStale, task.ID("")}, []any{r.Reason, r.SupersededBy})
 	require.Empty(t, s.runner.started())
+}
+
+// TestARetriedReviewGoesToTheLiveHead, with a check run of its own there: the
+// one in its record is of the head before.
+func TestARetriedReviewGoesToTheLiveHead(t *testing.T) {
+	t.Parallel()
+	s := newStageBench(t)
+	s.start()
+	id := s.accept(pushed(head1, "", 1))
+	s.reaches(id, task.Completed)
+	s.gh.SetBranch(99, "mend", head2)
+	_, _, err := s.store.Change(t.Context(), 7, id, func(r task.Record) (task.Record, error) { return r.Retry(time.Now()) }, nil)
+	require.NoError(t, err)
+	natstest.Eventually(t, "the review of the live head", func() bool {
+		r := s.peek(id)
+		return r.State == task.Completed && r.HeadSHA == head2
+	})
+	checks := s.gh.Checks(99)
+	require.Len(t, checks, 2)
+	require.Equal(t, []string{head1, "neutral", head2, "success"}, []string{checks[0].HeadSHA, checks[0].Conclusion, checks[1].HeadSHA, checks[1].Conclusion})
+	require.NotEmpty(t, s.body(3))
+}
+
+// TestNothingMoreIsPublishedForATaskThatWasTaken: a person cancels it while
+// its result is being shown.
+func TestNothingMoreIsPublishedForATaskThatWasTaken(t *testing.T) {
+	t.Parallel()
+	s := newStageBench(t)
+	ended := make(chan struct{})
+	s.worker.o.Hooks = &Hooks{Ended: func(task.ID) { close(ended) }}
+	id := s.admitted(issue(1))
+	s.gh.Fail(githubtest.Fault{Op: githubtest.OpCreatePull, Kind: githubtest.Hold, Until: ended, Held: func() {
+		_, _, err := s.store.Change(context.Background(), 7, id, func(r task.Record) (task.Record, error) { return r.Cancel("asked", time.Now()) }, nil)
+		if err != nil {
+			t.Error(err)
+		}
+	}})
+	s.start()
+	<-ended
+	require.Equal(t, task.Cancelled, s.record(id).State)
+	require.Equal(t, "in_progress", s.check().Status, "whoever cancelled it has it closed")
+	require.NotContains(t, s.body(1), "All is well.")
+	s.close(id)
+	require.Equal(t, "Cancelled", s.check().Title)
 }

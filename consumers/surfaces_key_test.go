@@ -9,8 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belay-run/belay/consumers/executor"
 	"github.com/belay-run/belay/consumers/githubapp/githubtest"
 	"github.com/belay-run/belay/kv"
+	"github.com/belay-run/belay/kv/natstest"
 	"github.com/belay-run/belay/kv/task"
 )
 
@@ -106,4 +108,51 @@ func TestAStoreThatIsAwayCostsNoAttempt(t *testing.T) {
 	require.Equal(t, []task.Outcome{task.OutcomeReleased, task.OutcomeCompleted}, outcomes(r))
 	require.Zero(t, r.Spent())
 	require.Equal(t, task.Superseded, s.reaches(auto, task.Superseded).State)
+}
+
+// TestAReviewThatLostItsKeyLeavesTheComment: its check run says that it is
+// stale, the comment is its successor's.
+func TestAReviewThatLostItsKeyLeavesTheComment(t *testing.T) {
+	t.Parallel()
+	s := newStageBench(t)
+	release := make(chan struct{})
+	s.runner.f = func(ctx context.Context, j executor.Job) executor.Report {
+		if j.Task.HeadSHA == head1 {
+			<-release
+		}
+		return s.agent(ctx, j)
+	}
+	s.start()
+	old := s.accept(pushed(head1, "", 1))
+	natstest.Eventually(t, "the first to run", func() bool { return len(s.runner.started()) == 1 })
+	s.gh.SetBranch(99, "mend", head2)
+	next := s.admitted(pushed(head2, head1, 2))
+	close(release)
+	require.Equal(t, next, s.reaches(old, task.Superseded).SupersededBy)
+	s.reaches(next, task.Completed)
+	for _, body := range s.gh.Comments(99, 3)[0].Edits {
+		require.NotContains(t, body, "The head has moved")
+	}
+	require.Equal(t, "Stale", s.gh.Checks(99)[0].Title)
+	require.Contains(t, s.body(3), string(next))
+}
+
+// TestADeclinedTaskTakesNoComment though it began last: it shows nothing.
+func TestADeclinedTaskTakesNoComment(t *testing.T) {
+	t.Parallel()
+	s := newStageBench(t)
+	release := make(chan struct{})
+	s.runner.f = func(ctx context.Context, j executor.Job) executor.Report {
+		<-release
+		return s.agent(ctx, j)
+	}
+	s.start()
+	id := s.accept(issue(1))
+	natstest.Eventually(t, "it to run", func() bool { return len(s.runner.started()) == 1 })
+	declined := s.accept(command(reader, fixIssue))
+	s.reaches(declined, task.Completed)
+	s.seen(declined, task.Completed)
+	close(release)
+	s.reaches(id, task.Completed)
+	require.Contains(t, s.body(1), "All is well.")
 }
