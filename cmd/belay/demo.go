@@ -6,19 +6,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
+	"io"
 	"net/url"
 	"os"
-	"path/filepath"
+	"os/exec"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"github.com/belay-run/belay/cmd/internal/app"
 	"github.com/belay-run/belay/cmd/internal/config"
 	"github.com/belay-run/belay/consumers/githubapp/githubtest"
-	"github.com/belay-run/belay/kv/natsserver"
 	"github.com/belay-run/belay/kv/redact"
 )
 
@@ -35,9 +35,9 @@ func (c *cli) demoCommand() *cobra.Command {
 		Short: "Show the main job on a real server in a temporary folder, and check it",
 		Long: `Demo starts the real server (embedded nats-server, random ports, a temporary
 folder) as a GitHub App of a stand-in for GitHub, sends it signed webhooks,
-stops and starts it in the middle, and prints what happened with its checks,
-also of what GitHub shows. It needs no network, takes seconds, leaves nothing
-behind, and exits 1 if a check fails.`,
+kills it (SIGKILL) in the middle of a task and starts it again, and prints what
+happened with its checks, also of what GitHub shows. It needs no network, takes
+seconds, leaves nothing behind, and exits 1 if a check fails.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), demoTimeout)
@@ -46,7 +46,7 @@ behind, and exits 1 if a check fails.`,
 		},
 	}
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print the server's log to standard error")
-	cmd.AddCommand(demoTaskCommand())
+	cmd.AddCommand(demoTaskCommand(), c.demoServerCommand())
 	return cmd
 }
 
@@ -56,14 +56,17 @@ func (c *cli) demo(ctx context.Context, verbose bool) (err error) {
 		return fmt.Errorf("make a temporary folder: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	d := &demo{cli: c, dir: dir, log: slog.New(slog.DiscardHandler)}
+	d := &demo{cli: c, dir: dir, log: io.Discard}
 	if verbose {
-		d.log = app.NewLogger(c.err, slog.LevelInfo, time.Now)
+		d.log = c.err
 	}
-	if err := d.configure(); err != nil {
+	if d.cfg, err = demoConfig(dir); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.stop(), d.gh.Close()) }()
+	if err := d.openGitHub(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.end(syscall.SIGTERM), d.gh.Close()) }()
 	if err := d.play(ctx); err != nil {
 		d.table.print(c.out)
 		return err
@@ -81,62 +84,12 @@ type demo struct {
 	cli    *cli
 	dir    string
 	cfg    *config.Config
-	log    *slog.Logger
+	log    io.Writer // of the server
 	gh     *githubtest.Server
-	app    *app.App
+	server *exec.Cmd
 	client *apiClient
 	table  demoTable
 	repeat func() (hookAnswer, error) // sends the first webhook again
-}
-
-// gate is the file that lets the demo's tasks finish; until then they run.
-func (d *demo) gate() string { return filepath.Join(d.dir, "finish") }
-
-func (d *demo) configure() error {
-	exe, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find my own program: %w", err)
-	}
-	cfg := config.Default(filepath.Join(d.dir, "data"))
-	cfg.Server.Listen, cfg.Server.AdminListen = "127.0.0.1:0", "127.0.0.1:0"
-	cfg.Worker.Concurrency = 1
-	cfg.Worker.DrainTimeout = time.Second
-	cfg.Review.PullRequest = true
-	f := &cfg.Familiars[0]
-	f.Command = []string{exe, "demo", "task", "--gate", d.gate(), "--brief", "{brief}", "--result", "{result}"}
-	d.cfg = cfg
-	if _, err = cfg.EnsureSecret(); err != nil {
-		return err
-	}
-	return d.openGitHub()
-}
-
-// start starts the server; the second time on what the first left behind.
-func (d *demo) start(ctx context.Context) error {
-	a, err := app.New(app.Options{
-		Config: d.cfg, Logger: d.log, Version: version(), NATSListen: natsserver.ListenRandom,
-		GitHubSleep: hurry,
-	})
-	if err != nil {
-		return err
-	}
-	if err := a.Start(ctx); err != nil {
-		return err
-	}
-	d.app = a
-	d.client = &apiClient{base: a.URL(), http: newHTTPClient()}
-	return nil
-}
-
-func (d *demo) stop() error {
-	if d.app == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), demoWait)
-	defer cancel()
-	err := d.app.Stop(ctx)
-	d.app = nil
-	return err
 }
 
 // letter is a webhook of the demo: a built-in payload and what differs.
@@ -231,19 +184,23 @@ func (d *demo) until(ctx context.Context, what string, ok func(map[string]string
 	}
 }
 
-// attempts reads how often a task was started.
-func (d *demo) attempts(ctx context.Context, id string) (int, error) {
+// attempts reads how a task's attempts ended.
+func (d *demo) attempts(ctx context.Context, id string) (string, error) {
 	ans, err := d.client.get(ctx, "/api/github/tasks/"+id, nil)
 	if err != nil {
-		return 0, err
+		return "", err
 	}
 	var got struct {
-		Task struct{ Attempts []json.RawMessage }
+		Task struct{ Attempts []struct{ Outcome string } }
 	}
 	if err := json.Unmarshal(ans.body, &got); err != nil {
-		return 0, fmt.Errorf("read a task: %w", err)
+		return "", fmt.Errorf("read a task: %w", err)
 	}
-	return len(got.Task.Attempts), nil
+	var out []string
+	for _, a := range got.Task.Attempts {
+		out = append(out, a.Outcome)
+	}
+	return strings.Join(out, ", "), nil
 }
 
 func freshID() string { return uuid.NewString() }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -45,7 +44,7 @@ func (d *demo) openGitHub() error {
 		Number: 3, Title: "Add up an empty cart", Login: demoReader, Branch: "empty-cart", HeadSHA: demoHeads[0], Files: []string{"cart.go"},
 	})
 	c := &d.cfg.GitHub
-	c.AppID, c.APIURL, c.PrivateKeyFile = gh.AppID(), gh.URL(), filepath.Join(d.dir, "app.pem")
+	c.AppID, c.APIURL = gh.AppID(), gh.URL()
 	return writeFile(c.PrivateKeyFile, gh.PrivateKey())
 }
 

@@ -45,7 +45,7 @@ A second signal releases at once.`,
 			if err := l.UnmarshalText([]byte(level)); err != nil {
 				return usageError("--log-level %q: write debug, info, warn or error", level)
 			}
-			return c.serve(cfg, app.NewLogger(c.err, l, time.Now))
+			return c.serve(app.Options{Config: cfg, Logger: app.NewLogger(c.err, l, time.Now), NotifySocket: c.getenv("NOTIFY_SOCKET")})
 		},
 	}
 	cmd.Flags().StringVar(&natsConfig, "nats-config", "", "nats.conf for the embedded nats-server")
@@ -55,7 +55,8 @@ A second signal releases at once.`,
 
 // serve runs until a signal. It does not use the command's context, which the
 // first signal would end: draining wants to be told apart from hurrying.
-func (c *cli) serve(cfg *config.Config, log *slog.Logger) error {
+func (c *cli) serve(o app.Options) error {
+	cfg := o.Config
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
@@ -63,7 +64,8 @@ func (c *cli) serve(cfg *config.Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	a, err := app.New(app.Options{Config: cfg, Logger: log, Version: version(), NotifySocket: c.getenv("NOTIFY_SOCKET")})
+	o.Version = version()
+	a, err := app.New(o)
 	if err != nil {
 		return err
 	}
