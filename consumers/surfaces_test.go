@@ -55,6 +55,7 @@ func TestDT3TheWholeLoop(t *testing.T) {
 		require.NotContains(t, m.Path, "issues/1/", "DT-90: a redelivery adds nothing")
 	}
 	require.Contains(t, s.body(1), string(id))
+	require.Len(t, s.gh.Checks(99), 2, "DT-83: one each")
 }
 
 // TestAReviewGetsTheFilesAndPublishesFindings of its pull request.

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"time"
 
 	"github.com/belay-run/belay/cmd/internal/config"
 	"github.com/belay-run/belay/consumers"
@@ -42,6 +43,7 @@ func (a *App) openGitHub(context.Context) error {
 			return id
 		},
 	})
+	a.learnLogin(client)
 	a.channels[channelCheck] = a.github.CheckChannel(a.store, a.o.Now)
 	a.channels[channelComment] = a.github.CommentChannel(a.store, a.o.Now)
 	return nil
@@ -60,5 +62,45 @@ func (a *App) surfaces() consumers.Surfaces {
 func (a *App) issued(token redact.Secret) {
 	if v := token.Reveal(); a.redact.String(v) == v {
 		a.redact.Add(v)
+	}
+}
+
+// loginEvery is how often GitHub is asked for the App's login until it says.
+const loginEvery = 30 * time.Second
+
+// learnLogin finds out what the App's bot is called, so that routing knows the
+// events that the App itself caused, whatever the familiars are called. It
+// does not keep a start waiting: until it is known, the familiars' own names
+// tell.
+func (a *App) learnLogin(client *githubapp.Client) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			login, err := client.Login(ctx)
+			if err == nil {
+				a.setLogin(login)
+				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(loginEvery):
+				a.log.Warn("the App's login is not known yet", "class", "login", "err", err)
+			}
+		}
+	}()
+	a.cleanups.push("login of the app", func(context.Context) error { cancel(); <-done; return nil })
+}
+
+func (a *App) setLogin(login string) {
+	for {
+		old := a.routing.Load()
+		next := *old
+		next.AppLogin = login
+		if a.routing.CompareAndSwap(old, &next) {
+			return
+		}
 	}
 }

@@ -133,6 +133,57 @@ func TestDT77SurfacesAreClosedWhoeverEndsTheTask(t *testing.T) {
 	require.Equal(t, "success", gh.Checks(99)[0].Conclusion)
 }
 
+// TestDT77RecoveryClosesWhatShows: the process is killed in the only attempt
+// that there is.
+func TestDT77RecoveryClosesWhatShows(t *testing.T) {
+	t.Parallel()
+	gh := stand(t)
+	j := onStand(t, gh)
+	j.MaxRetries, j.Script = 0, gated
+	r := rigOf(t, j.Dir)
+	c := spawn(t, j)
+	r.speakTo(c)
+	id := r.accept(1)
+	natstest.Eventually(t, "the task to show", func() bool { return len(gh.Comments(99, 1)) == 1 })
+	c.kill()
+	r.speakTo(spawn(t, j))
+	require.Contains(t, r.await(id, "failed").Reason, "1 of 1 attempts spent; the last one: interrupted")
+	natstest.Eventually(t, "both to be closed", func() bool {
+		return gh.Checks(99)[0].Conclusion == "failure" && strings.Contains(gh.Comments(99, 1)[0].Body, "the last one: interrupted")
+	})
+}
+
+// TestG23ACancelledReviewIsClosedAsSuperseded: on_supersede = "cancel" ends
+// the running one, and the newer one has the comment.
+func TestG23ACancelledReviewIsClosedAsSuperseded(t *testing.T) {
+	t.Parallel()
+	gh := stand(t)
+	r := newRig(t, onGitHub(gh), func(r *rig) { r.cfg.Review.PullRequest, r.cfg.Review.OnSupersede = true, "cancel" })
+	r.command(`case "$(cat "$1")" in *synchronize*) ;; *) exec sleep 60;; esac; ` + succeed)
+	r.start()
+	older := r.post("pull_request", uuid.NewString(), pull(3, "a1", "", 1)).text("task")
+	natstest.Eventually(t, "the first to show", func() bool { return len(gh.Comments(99, 3)) == 1 })
+	gh.SetBranch(99, "f", fmt.Sprintf("%040s", "a2"))
+	newer := r.post("pull_request", uuid.NewString(), pull(3, "a2", "a1", 2)).text("task")
+	r.await(newer, "done")
+	r.await(older, "superseded")
+	natstest.Eventually(t, "the first to be closed", func() bool { return gh.Checks(99)[0].Conclusion == "neutral" })
+	require.Equal(t, "Superseded", gh.Checks(99)[0].Title)
+	require.Equal(t, "success", gh.Checks(99)[1].Conclusion)
+	require.Len(t, gh.Comments(99, 3), 1)
+	require.Contains(t, gh.Comments(99, 3)[0].Body, newer)
+}
+
+// TestTheAppsOwnEventsAreItsOwn, whatever its familiars are called.
+func TestTheAppsOwnEventsAreItsOwn(t *testing.T) {
+	t.Parallel()
+	gh := stand(t)
+	r := newRig(t, onGitHub(gh)).start()
+	require.NotEqual(t, gh.Login(), r.cfg.Familiars[0].BotUsername)
+	natstest.Eventually(t, "the login to be known", func() bool { return r.app.routing.Load().AppLogin == gh.Login() })
+	require.Equal(t, "self", r.post("issue_comment", uuid.NewString(), commented(1, gh.Login(), "@belay fix it")).text("ignored"))
+}
+
 // TestKillAtEveryEffectOnGitHub is the matrix of kill -9 for a run that shows:
 // wherever the process dies, right after the effect and before it hears of it,
 // or between the steps, there is in the end one check run, one comment, one
@@ -157,16 +208,22 @@ func TestKillAtEveryEffectOnGitHub(t *testing.T) {
 	}
 }
 
-func killOnGitHub(t *testing.T, point string, f *githubtest.Fault) {
-	gh := stand(t)
-	gh.SetRole(99, "octocat", "write")
+// onStand is a process that is an App of a stand-in.
+func onStand(t *testing.T, gh *githubtest.Server) job {
+	t.Helper()
 	dir := t.TempDir()
 	key := filepath.Join(dir, "app.pem")
 	require.NoError(t, os.WriteFile(key, gh.PrivateKey(), 0o600))
-	j := job{
+	return job{
 		Dir: dir, Name: "w", Concurrency: 1, MaxRetries: 2, Drain: time.Second, Beat: time.Second, Script: fixes,
 		AppID: gh.AppID(), KeyFile: key, APIURL: gh.URL(),
 	}
+}
+
+func killOnGitHub(t *testing.T, point string, f *githubtest.Fault) {
+	gh := stand(t)
+	gh.SetRole(99, "octocat", "write")
+	j := onStand(t, gh)
 	r := rigOf(t, j.Dir)
 	doomed := j
 	doomed.Point = point
