@@ -118,7 +118,10 @@ func (a *Admitter) before(ctx context.Context, d task.Delivery) (bool, error) {
 }
 
 func (a *Admitter) create(ctx context.Context, r task.Record) error {
-	_, err := a.store.Create(ctx, r)
+	rev, err := a.store.Create(ctx, r)
+	if err == nil {
+		a.view.Hand(r, rev)
+	}
 	if errors.Is(err, kv.ErrExists) {
 		return nil
 	}

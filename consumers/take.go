@@ -20,23 +20,46 @@ func (w *Worker) claim(ctx context.Context, cand view.Candidate) *run {
 		w.mu.Unlock()
 	}()
 	w.o.Hooks.call(func(h *Hooks) func(task.ID) { return h.Picked }, cand.ID)
-	rec, rev, err := w.o.Store.Get(ctx, cand.InstallationID, cand.ID)
-	if err != nil {
-		w.claimFailed(ctx, cand, err)
-		return nil
+	r, err := w.claimHanded(ctx, cand)
+	if errors.Is(err, kv.ErrConflict) {
+		rec, rev, gerr := w.o.Store.Get(ctx, cand.InstallationID, cand.ID)
+		if gerr != nil {
+			w.claimFailed(ctx, cand, gerr)
+			return nil
+		}
+		r, err = w.claimAt(ctx, rec, rev)
 	}
-	if !rec.Due(w.o.Now()) {
+	if err != nil {
 		w.met.lost.Inc()
 		w.settleView(ctx)
-		return nil
+	}
+	return r
+}
+
+// claimHanded claims a task that was admitted here, which need not be read
+// again. Whether its record still stands, the compare-and-set says:
+// kv.ErrConflict if not, or if there is none, and it is to be read after all.
+func (w *Worker) claimHanded(ctx context.Context, cand view.Candidate) (*run, error) {
+	rec, rev, ok := w.o.View.Handed(cand.ID)
+	if !ok {
+		return nil, kv.ErrConflict
+	}
+	return w.claimAt(ctx, rec, rev)
+}
+
+// claimAt claims a task whose record was such at a revision; the error says
+// that it is not, or no longer, to be had.
+func (w *Worker) claimAt(ctx context.Context, rec task.Record, rev uint64) (*run, error) {
+	if !rec.Due(w.o.Now()) {
+		return nil, errUntouched
 	}
 	if w.overtaken(ctx, rec, rev) {
-		return nil
+		return nil, nil
 	}
 	nonce := newNonce()
 	claimed, err := rec.Claim(w.o.Name, w.o.Boot, nonce, w.o.Now())
 	if err != nil {
-		return nil
+		return nil, nil
 	}
 	r := &run{
 		id: rec.ID, inst: rec.InstallationID, record: claimed,
@@ -49,7 +72,7 @@ func (w *Worker) claim(ctx context.Context, cand view.Candidate) *run {
 
 // take writes the claim. The running table knows it before the record does,
 // so that a beat in between never takes my own claim for an orphan.
-func (w *Worker) take(ctx context.Context, r *run, rev uint64) *run {
+func (w *Worker) take(ctx context.Context, r *run, rev uint64) (*run, error) {
 	// The run outlives the pull context: draining lets it finish.
 	r.ctx, r.cancel = context.WithCancelCause(w.work)
 	w.mu.Lock()
@@ -60,7 +83,7 @@ func (w *Worker) take(ctx context.Context, r *run, rev uint64) *run {
 	w.mu.Unlock()
 	if mute {
 		r.cancel(errLostBeat)
-		return nil
+		return nil, nil
 	}
 	w.o.Hooks.call(func(h *Hooks) func(task.ID) { return h.BeforeClaim }, r.id)
 	nrev, err := w.o.Store.Update(ctx, r.record, rev)
@@ -72,9 +95,7 @@ func (w *Worker) take(ctx context.Context, r *run, rev uint64) *run {
 		delete(w.running, r.id)
 		w.mu.Unlock()
 		r.cancel(err)
-		w.met.lost.Inc()
-		w.settleView(ctx)
-		return nil
+		return nil, err
 	}
 	w.mu.Lock()
 	r.rev = nrev
@@ -83,7 +104,7 @@ func (w *Worker) take(ctx context.Context, r *run, rev uint64) *run {
 	w.met.waited(r.record, w.o.Now())
 	w.working.Add(1)
 	go w.execute(r)
-	return r
+	return r, nil
 }
 
 // reread settles a claim whose answer was lost: mine only by its nonce.

@@ -37,6 +37,8 @@ type View struct {
 	replies     *replies
 	self        task.BootID
 	parked      func(installation int64) bool
+	handed      map[uuid.UUID]handed
+	handedSize  int
 
 	rev       uint64    // the last one seen
 	gen       uint32    // of full replays
@@ -70,6 +72,7 @@ func (v *View) reset() {
 	v.tombs = map[uuid.UUID]tomb{}
 	v.uninstalled = map[string]uint32{}
 	v.replies = newReplies()
+	v.handed = map[uuid.UUID]handed{}
 }
 
 // Changed signals, at most once until it is received, that something changed.
@@ -120,6 +123,7 @@ func (v *View) applyTask(rest string, u update) {
 		v.poisoned(u, fmt.Errorf("%w: key names no task", task.ErrCorrupt))
 		return
 	}
+	v.overtakeHanded(id, u.rev)
 	old := v.tasks[id]
 	if old != nil && old.rev > u.rev {
 		return

@@ -165,6 +165,7 @@ func (v *View) forgetRevisions() {
 		w.rev = 0
 	}
 	v.replies.forgetRevisions()
+	v.handed, v.handedSize = map[uuid.UUID]handed{}, 0
 }
 
 // caughtUp ends a replay: what a full one did not show again is gone. Workers
@@ -183,6 +184,7 @@ func (v *View) caughtUp(full bool) {
 		maps.DeleteFunc(v.uninstalled, old)
 		maps.DeleteFunc(v.tombs, func(_ uuid.UUID, t tomb) bool { return t.gen != v.gen })
 		v.replies.caughtUp(v.gen)
+		v.forgetHanded()
 		v.replaying = false
 	}
 	v.synced = true
