@@ -1,11 +1,13 @@
 package kv
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/belay-run/belay/kv/task"
 )
+
+// encodedSize is what most records and deliveries fit into, in bytes.
+const encodedSize = 1 << 10
 
 // encodeRecord writes a record at this build's version and within MaxRecord:
 // free text is cut, ever shorter until it fits.
@@ -15,7 +17,7 @@ func encodeRecord(r task.Record) ([]byte, error) {
 		if limit > 0 {
 			r = cutText(r, limit)
 		}
-		b, err := json.Marshal(&r)
+		b, err := r.Append(make([]byte, 0, encodedSize))
 		if err != nil {
 			return nil, fmt.Errorf("encode task %s: %w", r.ID, err)
 		}
@@ -58,7 +60,7 @@ func encodeDelivery(d task.Delivery) ([]byte, error) {
 		}
 		d.Task = &spec
 	}
-	b, err := json.Marshal(&d)
+	b, err := d.Append(make([]byte, 0, encodedSize))
 	if err != nil {
 		return nil, fmt.Errorf("encode delivery: %w", err)
 	}

@@ -15,10 +15,17 @@ var (
 	ErrCorrupt = errors.New("record cannot be decoded")
 )
 
+// Scannable is a record that can be read without encoding/json. Scan either
+// reads what encoding/json would, or returns false and leaves it as it was.
+type Scannable interface{ Scan(data []byte) bool }
+
 // Decode reads a versioned JSON record into v, whose field `v` is at version:
 // a newer one is ErrNewer, anything else that does not parse or has no version
 // ErrCorrupt. Neither is ever written over.
 func Decode(data []byte, v any, version *int) error {
+	if s, ok := v.(Scannable); ok && s.Scan(data) && *version >= 1 && *version <= Version {
+		return nil
+	}
 	err := json.Unmarshal(data, v)
 	if err == nil && *version >= 1 && *version <= Version {
 		return nil

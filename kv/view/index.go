@@ -123,28 +123,32 @@ func (e *entry) scopes() []scope {
 
 // shape is the part of a record that the index keeps.
 type shape struct {
-	V              int                          `json:"v"`
-	ID             task.ID                      `json:"id"`
-	DeliverySeq    uint64                       `json:"delivery_seq"`
-	InstallationID int64                        `json:"installation_id"`
-	RepoID         int64                        `json:"repo_id"`
-	Repo           string                       `json:"repo"`
-	FamiliarID     string                       `json:"familiar_id"`
-	Kind           struct{ Kind task.KindName } `json:"kind"`
-	State          task.State                   `json:"state"`
-	Title          string                       `json:"title"`
-	Number         int                          `json:"number"`
-	SupersededBy   task.ID                      `json:"superseded_by"`
-	NotBefore      task.Time                    `json:"not_before"`
-	Attempts       int                          `json:"attempts"`
-	ResultStatus   task.ResultStatus            `json:"result_status"`
-	Branch         string                       `json:"branch"`
-	PRNumber       int                          `json:"pr_number"`
-	PRURL          string                       `json:"pr_url"`
-	CheckRunURL    string                       `json:"check_run_url"`
-	Tombstone      bool                         `json:"tombstone"`
-	AttemptLog     []shapeAttempt               `json:"attempt_log"`
-	UpdatedAt      task.Time                    `json:"updated_at"`
+	V              int               `json:"v"`
+	ID             task.ID           `json:"id"`
+	DeliverySeq    uint64            `json:"delivery_seq"`
+	InstallationID int64             `json:"installation_id"`
+	RepoID         int64             `json:"repo_id"`
+	Repo           string            `json:"repo"`
+	FamiliarID     string            `json:"familiar_id"`
+	Kind           shapeKind         `json:"kind"`
+	State          task.State        `json:"state"`
+	Title          string            `json:"title"`
+	Number         int               `json:"number"`
+	SupersededBy   task.ID           `json:"superseded_by"`
+	NotBefore      task.Time         `json:"not_before"`
+	Attempts       int               `json:"attempts"`
+	ResultStatus   task.ResultStatus `json:"result_status"`
+	Branch         string            `json:"branch"`
+	PRNumber       int               `json:"pr_number"`
+	PRURL          string            `json:"pr_url"`
+	CheckRunURL    string            `json:"check_run_url"`
+	Tombstone      bool              `json:"tombstone"`
+	AttemptLog     []shapeAttempt    `json:"attempt_log"`
+	UpdatedAt      task.Time         `json:"updated_at"`
+}
+
+type shapeKind struct {
+	Kind task.KindName `json:"kind"`
 }
 
 type shapeAttempt struct {
