@@ -130,7 +130,9 @@ func (l *AdmitLoop) pull(pull, work context.Context) error {
 	defer stop()
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	slots := make(chan struct{}, admitParallel)
+	over := make(chan struct{})
+	defer close(over)
+	slots, crew := make(chan struct{}, admitParallel), newCrew(over)
 	for {
 		// A missing heartbeat ends Next after two of them, so a wait that is
 		// longer and times out was alive all the while.
@@ -146,7 +148,9 @@ func (l *AdmitLoop) pull(pull, work context.Context) error {
 		}
 		l.last.Store(l.now().UnixNano())
 		slots <- struct{}{}
-		wg.Go(func() {
+		wg.Add(1)
+		crew.run(func() {
+			defer wg.Done()
 			defer func() { <-slots }()
 			l.handle(work, msg)
 		})

@@ -8,18 +8,29 @@ import (
 // maxProbe bounds the tokens that one idle probe acknowledges.
 const maxProbe = 5000
 
+// lookEvery is how often the runs are looked at while the view changes: each
+// change may be about one of them, and most are not.
+const lookEvery = 5 * time.Millisecond
+
 // dispatch starts claimers while there is work and a free slot.
 func (w *Worker) dispatch(ctx context.Context) {
 	probe := time.NewTicker(w.o.ProbeEvery)
 	defer probe.Stop()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var looked, look time.Time // at the runs: the last time and the next
 	for ctx.Err() == nil {
-		next := w.checkRuns()
-		timer.Reset(min(next, w.spawn(ctx)))
+		now := w.o.Now()
+		if !now.Before(look) {
+			looked, look = now, now.Add(w.checkRuns())
+		}
+		timer.Reset(min(look.Sub(now), w.spawn(ctx)))
 		select {
 		case <-ctx.Done():
 		case <-w.o.View.Changed():
+			if soon := looked.Add(lookEvery); soon.Before(look) {
+				look = soon
+			}
 		case <-w.free:
 		case <-timer.C:
 		case <-probe.C:
@@ -74,7 +85,11 @@ func (w *Worker) workers() int {
 
 func (w *Worker) startClaimers(ctx context.Context, n int) {
 	for _, wait := range w.tokens.expect(w.reserve(n)) {
-		w.pulling.Go(func() { w.claimOne(ctx, wait) })
+		w.pulling.Add(1)
+		w.crew.run(func() {
+			defer w.pulling.Done()
+			w.claimOne(ctx, wait)
+		})
 	}
 }
 

@@ -137,6 +137,7 @@ func newBenchOn(t *testing.T, env *natstest.Env, nc *nats.Conn, js jetstream.Jet
 	}
 	b.worker, err = NewWorker(b.opts)
 	require.NoError(t, err)
+	t.Cleanup(b.worker.stopWork)
 	b.admit = NewAdmitLoop(b.js, b.adm, restore, reg)
 	natstest.Eventually(t, "the view to catch up", b.view.Synced)
 	return b

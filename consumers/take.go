@@ -103,7 +103,7 @@ func (w *Worker) take(ctx context.Context, r *run, rev uint64) (*run, error) {
 	w.met.claims.Inc()
 	w.met.waited(r.record, w.o.Now())
 	w.working.Add(1)
-	go w.execute(r)
+	w.crew.run(func() { w.execute(r) })
 	return r, nil
 }
 

@@ -43,6 +43,7 @@ type Worker struct {
 	beating  sync.WaitGroup
 	work     context.Context
 	pull     context.Context
+	crew     *crew // of claims and runs
 }
 
 // run is one attempt that this process holds.
@@ -72,6 +73,7 @@ func NewWorker(o Options) (*Worker, error) {
 	// Until Start there is nothing to stop.
 	w.work, w.stopWork = context.WithCancel(context.Background())
 	w.pull, w.stopPull = context.WithCancel(context.Background())
+	w.crew = newCrew(w.work.Done())
 	w.met = newMetrics(o.Registerer, w)
 	o.View.SetSelf(o.Boot)
 	if o.Surfaces != nil {

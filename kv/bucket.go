@@ -167,8 +167,7 @@ func (b *Bucket) send(ctx context.Context, op, key string, m *nats.Msg) (uint64,
 	}
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	// No retry by the client: whether a write may be repeated is the caller's to say.
-	ack, err := b.js.PublishMsg(ctx, m, jetstream.WithRetryAttempts(0))
+	ack, err := publish(ctx, b.js.Conn(), m)
 	if err != nil {
 		return 0, fmt.Errorf("%s %s: %w", op, key, classify(err))
 	}

@@ -108,7 +108,7 @@ func (l *DeliveryLog) accept(ctx context.Context, d task.Delivery, msgID string)
 
 // publish repeats one message under one id until it is acknowledged, refused
 // or ctx ends.
-func (l *DeliveryLog) publish(ctx context.Context, subject, msgID, repo string, data []byte) (*jetstream.PubAck, int, error) {
+func (l *DeliveryLog) publish(ctx context.Context, subject, msgID, repo string, data []byte) (jetstream.PubAck, int, error) {
 	wait := 20 * time.Millisecond
 	for tries := 1; ; tries++ {
 		ack, err := l.try(ctx, subject, msgID, repo, data)
@@ -116,18 +116,18 @@ func (l *DeliveryLog) publish(ctx context.Context, subject, msgID, repo string, 
 			return ack, tries, nil
 		}
 		if !errors.Is(err, ErrUnknown) || ctx.Err() != nil {
-			return nil, tries, err
+			return ack, tries, err
 		}
 		if !sleep(ctx, wait) {
-			return nil, tries, err
+			return ack, tries, err
 		}
 		wait = min(2*wait, 500*time.Millisecond)
 	}
 }
 
-func (l *DeliveryLog) try(ctx context.Context, subject, msgID, repo string, data []byte) (*jetstream.PubAck, error) {
+func (l *DeliveryLog) try(ctx context.Context, subject, msgID, repo string, data []byte) (jetstream.PubAck, error) {
 	if err := l.Hooks.before(ctx, "publish", msgID); err != nil {
-		return nil, err
+		return jetstream.PubAck{}, err
 	}
 	// A leader that died answers nobody: one try must not eat the whole deadline.
 	tctx, cancel := context.WithTimeout(ctx, 3*time.Second)
@@ -136,12 +136,12 @@ func (l *DeliveryLog) try(ctx context.Context, subject, msgID, repo string, data
 	if repo != "" {
 		m.Header[HeaderRepo] = []string{headerText(repo)}
 	}
-	ack, err := l.js.PublishMsg(tctx, m, jetstream.WithRetryAttempts(0))
+	ack, err := publish(tctx, l.js.Conn(), m)
 	if err != nil {
-		return nil, classify(err)
+		return jetstream.PubAck{}, classify(err)
 	}
 	if err := l.Hooks.after(ctx, "publish", msgID); err != nil {
-		return nil, err
+		return jetstream.PubAck{}, err
 	}
 	return ack, nil
 }

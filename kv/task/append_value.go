@@ -54,7 +54,7 @@ func (w *writer) time(key string, t Time) {
 	w.key(key)
 	w.b = append(w.b, '"')
 	if !t.IsZero() {
-		w.b = t.UTC().AppendFormat(w.b, TimeLayout)
+		w.b = t.append(w.b)
 	}
 	w.b = append(w.b, '"')
 }

@@ -20,7 +20,36 @@ func (t Time) String() string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.UTC().Format(TimeLayout)
+	return string(t.append(make([]byte, 0, len(TimeLayout))))
+}
+
+// append appends a time that is not zero as TimeLayout: the general formatter
+// takes several times as long.
+func (t Time) append(b []byte) []byte {
+	u := t.UTC()
+	year, month, day := u.Date()
+	if year < 0 || year > 9999 {
+		return u.AppendFormat(b, TimeLayout)
+	}
+	hour, minute, second := u.Clock()
+	b = append(digits(b, year, 4), '-')
+	b = append(digits(b, int(month), 2), '-')
+	b = append(digits(b, day, 2), 'T')
+	b = append(digits(b, hour, 2), ':')
+	b = append(digits(b, minute, 2), ':')
+	b = append(digits(b, second, 2), '.')
+	return append(digits(b, u.Nanosecond()/1000, 6), 'Z')
+}
+
+// digits appends n with leading zeros.
+func digits(b []byte, n, width int) []byte {
+	for i := 0; i < width; i++ {
+		b = append(b, '0')
+	}
+	for i := len(b) - 1; n > 0; i, n = i-1, n/10 {
+		b[i] = byte('0' + n%10)
+	}
+	return b
 }
 
 // MarshalText writes TimeLayout; the zero time is the empty text.

@@ -21,6 +21,7 @@ func TestDT28TimesSortAsText(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := draw.Draw(t, "a"), draw.Draw(t, "b")
+		require.Equal(t, a.UTC().Format(task.TimeLayout), a.String())
 		require.Len(t, a.String(), 27)
 		require.Equal(t, a.Compare(b.Time), strings.Compare(a.String(), b.String()))
 		j, err := json.Marshal(a)
