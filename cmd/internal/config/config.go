@@ -15,7 +15,7 @@ import (
 // set, `min` and `max` bound a number or a duration, `enum` lists the values
 // of a string, `hide` names the part of an address that is never shown. A
 // struct is a section of the file, a slice of structs a list of tables, whose
-// first key names each.
+// first key names each; a list may stand in a section.
 type Config struct {
 	Server    Server     `toml:"server"`
 	Storage   Storage    `toml:"storage"`
@@ -24,6 +24,7 @@ type Config struct {
 	Worker    Worker     `toml:"worker"`
 	API       API        `toml:"api"`
 	Review    Review     `toml:"review"`
+	Operator  Operator   `toml:"operator"`
 	Familiars []Familiar `toml:"familiars"`
 	Callbacks []Callback `toml:"callbacks"`
 

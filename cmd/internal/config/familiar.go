@@ -48,7 +48,7 @@ func checkName(p *problems, key, name string, form *regexp.Regexp, next string, 
 	case !form.MatchString(name):
 		p.add(key, quote(name), "is not a valid name", next)
 	case taken:
-		table, leaf, _ := strings.Cut(key, ".")
+		table, leaf := key[:strings.LastIndex(key, ".")], key[strings.LastIndex(key, ".")+1:]
 		list, _, _ := strings.Cut(table, "[")
 		p.add(key, quote(name), "is already that of "+listKey(list, first), "give each "+singular(list)+" its own "+leaf)
 	default:

@@ -45,6 +45,9 @@ func sections(c *Config) []section {
 func fields(prefix, env string, v reflect.Value) []field {
 	var out []field
 	for i := range v.NumField() {
+		if isList(v.Field(i).Type()) {
+			continue
+		}
 		tag := v.Type().Field(i).Tag
 		f := field{name: tag.Get("toml"), val: v.Field(i), tag: tag}
 		f.key = prefix + "." + f.name
@@ -134,6 +137,8 @@ func (f field) set(v any) string {
 		return setList(dst, v)
 	case *map[string]redact.Secret:
 		return setTable(dst, v)
+	case *map[string]string:
+		return setTable(dst, v)
 	}
 	panic("no way to set " + f.key)
 }
@@ -203,18 +208,18 @@ func setList[T ~string](dst *[]T, v any) string {
 }
 
 // setTable sets a table of strings.
-func setTable(dst *map[string]redact.Secret, v any) string {
+func setTable[T ~string](dst *map[string]T, v any) string {
 	table, ok := v.(map[string]any)
 	if !ok {
 		return "is not a table of strings"
 	}
-	out := make(map[string]redact.Secret, len(table))
+	out := make(map[string]T, len(table))
 	for k, e := range table {
 		s, ok := e.(string)
 		if !ok {
 			return fmt.Sprintf("is not a table of strings (%s is none)", k)
 		}
-		out[k] = redact.Secret(s)
+		out[k] = T(s)
 	}
 	*dst = out
 	return ""
@@ -237,7 +242,7 @@ func (f field) hint() string {
 		return `write a duration of at least ` + f.tag.Get("min") + `, such as "90s", "10m" or "1h30m"`
 	case []string, []redact.Secret:
 		return `write a list of strings, such as ["a", "b"]`
-	case map[string]redact.Secret:
+	case map[string]redact.Secret, map[string]string:
 		return `write a table of strings, such as { NAME = "value" }`
 	}
 	if enum := f.tag.Get("enum"); enum != "" {

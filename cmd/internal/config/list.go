@@ -7,26 +7,47 @@ import (
 	"strings"
 )
 
-// list is one list of tables of the file, such as [[familiars]]. The first key
-// of each table names it.
+// list is one list of tables of the file, such as [[familiars]], or within a
+// section [[operator.keys]]. The first key of each table names it.
 type list struct {
-	name string
+	name string        // dotted in a section
 	val  reflect.Value // the slice
 }
 
 // lists are those of c in the order of the struct.
-func lists(c *Config) []list {
-	v := reflect.ValueOf(c).Elem()
+func lists(c *Config) []list { return listsIn("", reflect.ValueOf(c).Elem()) }
+
+// listsIn are the lists of a struct and of the sections in it.
+func listsIn(prefix string, v reflect.Value) []list {
 	var out []list
 	for i := range v.NumField() {
 		f := v.Field(i)
 		name := v.Type().Field(i).Tag.Get("toml")
-		if name == "" || name == "-" || f.Kind() != reflect.Slice || f.Type().Elem().Kind() != reflect.Struct {
-			continue
+		switch {
+		case name == "" || name == "-":
+		case isList(f.Type()):
+			out = append(out, list{prefix + name, f})
+		case f.Kind() == reflect.Struct && prefix == "":
+			out = append(out, listsIn(name+".", f)...)
 		}
-		out = append(out, list{name, f})
 	}
 	return out
+}
+
+// isList reports whether values of a type are a list of tables.
+func isList(t reflect.Type) bool {
+	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct
+}
+
+// in finds the list in a file's tree.
+func (l list) in(tree map[string]any) (any, bool) {
+	section, name, nested := strings.Cut(l.name, ".")
+	if nested {
+		tree, _ = tree[section].(map[string]any)
+		section = name
+	}
+	v, ok := tree[section]
+	return v, ok
 }
 
 // tableNames are the names of all sections and lists.
@@ -61,7 +82,9 @@ func allFields(c *Config) []field {
 func listKey(name string, i int) string { return fmt.Sprintf("%s[%d]", name, i) }
 
 // singular is what one table of a list is called.
-func singular(list string) string { return strings.TrimSuffix(list, "s") }
+func singular(list string) string {
+	return strings.TrimSuffix(list[strings.LastIndex(list, ".")+1:], "s")
+}
 
 // fields are the keys of the table at index i. A table that has a name can be
 // set by the environment as well: BELAY_CALLBACKS_<NAME>_SECRETS. The name
@@ -70,7 +93,7 @@ func (l list) fields(i int) []field {
 	v := l.val.Index(i)
 	env := ""
 	if name := v.Field(0).String(); nameForm.MatchString(name) {
-		env = "BELAY_" + strings.ToUpper(l.name) + "_" + variablePart(name) + "_"
+		env = "BELAY_" + strings.ToUpper(strings.ReplaceAll(l.name, ".", "_")) + "_" + variablePart(name) + "_"
 	}
 	out := fields(listKey(l.name, i), env, v)
 	out[0].env = ""
@@ -86,6 +109,7 @@ func variablePart(name string) string { return strings.ToUpper(strings.ReplaceAl
 
 // readList sets the tables of one list of the file.
 func (c *Config) readList(l list, v any, p *problems) {
+	c.origins[l.name] = OriginFile
 	next := "write [[" + l.name + "]], with two brackets, above each"
 	tables, ok := v.([]any)
 	if !ok {

@@ -116,7 +116,7 @@ func (c *Config) readFile(path string, p *problems) error {
 		c.readTable(s.name, s.fields, table, p)
 	}
 	for _, l := range lists(c) {
-		if v, ok := tree[l.name]; ok {
+		if v, ok := l.in(tree); ok {
 			c.readList(l, v, p)
 		}
 	}
@@ -139,6 +139,11 @@ func syntaxError(path string, err error) error {
 // them.
 func (c *Config) readTable(prefix string, fs []field, table map[string]any, p *problems) {
 	known := map[string]bool{}
+	for _, l := range lists(c) {
+		if name, ok := strings.CutPrefix(l.name, prefix+"."); ok {
+			known[name] = true // readList has it
+		}
+	}
 	for _, f := range fs {
 		known[f.name] = true
 		v, ok := table[f.name]

@@ -23,10 +23,23 @@ func skeleton() any {
 			continue
 		case f.Type.Kind() == reflect.Slice:
 			empty = reflect.SliceOf(empty)
+		case f.Type.Kind() == reflect.Struct:
+			empty = emptyLists(f.Type)
 		}
 		of = append(of, reflect.StructField{Name: f.Name, Type: empty, Tag: f.Tag})
 	}
 	return reflect.New(reflect.StructOf(of)).Interface()
+}
+
+// emptyLists is a section with its lists and none of its other keys.
+func emptyLists(section reflect.Type) reflect.Type {
+	var of []reflect.StructField
+	for i := range section.NumField() {
+		if f := section.Field(i); isList(f.Type) {
+			of = append(of, reflect.StructField{Name: f.Name, Type: reflect.TypeFor[[]struct{}](), Tag: f.Tag})
+		}
+	}
+	return reflect.StructOf(of)
 }
 
 // locate finds the line of each key. A file whose tables are not tables has no
@@ -41,15 +54,13 @@ func (c *Config) locate(src []byte) {
 	for _, e := range missing.Errors {
 		row, _ := e.Position()
 		key := []string(e.Key())
-		if len(key) > 2 {
-			key = key[:2] // a dotted key below one that is not a table
-		}
+		name := strings.Join(key[:min(len(key), 2)], ".") // what is below is of a key that is no table
 		for _, l := range lists(c) {
-			if key[0] == l.name {
-				key[0] = listKey(l.name, elementAt(lines, l.name, row))
+			depth := 1 + strings.Count(l.name, ".")
+			if len(key) > depth && strings.Join(key[:depth], ".") == l.name {
+				name = listKey(l.name, elementAt(lines, l.name, row)) + "." + key[depth]
 			}
 		}
-		name := strings.Join(key, ".")
 		if _, ok := c.lines[name]; !ok {
 			c.lines[name] = row
 		}
@@ -58,7 +69,7 @@ func (c *Config) locate(src []byte) {
 
 // elementAt returns the index of the list's table that a line belongs to.
 func elementAt(lines [][]byte, list string, row int) int {
-	header := regexp.MustCompile(`^\s*\[\[\s*["']?` + list + `["']?\s*\]\]`)
+	header := regexp.MustCompile(`^\s*\[\[\s*["']?` + strings.ReplaceAll(list, ".", `["']?\s*\.\s*["']?`) + `["']?\s*\]\]`)
 	index := -1
 	for _, line := range lines[:min(row, len(lines))] {
 		if header.Match(line) {

@@ -64,7 +64,9 @@ func (f field) text(o Origin) string {
 		}
 		return tomlList(slices.Repeat([]string{secretSet}, len(v)))
 	case map[string]redact.Secret:
-		return tomlTable(v)
+		return tomlTable(v, func(s redact.Secret) string { return setOrUnset(s != "") })
+	case map[string]string:
+		return tomlTable(v, func(s string) string { return s })
 	default:
 		return fmt.Sprint(v)
 	}
@@ -121,8 +123,8 @@ func tomlList(list []string) string {
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
-// tomlTable writes a table of secrets: its names only.
-func tomlTable(table map[string]redact.Secret) string {
+// tomlTable writes a table, its values as show has them.
+func tomlTable[T ~string](table map[string]T, show func(T) string) string {
 	if len(table) == 0 {
 		return "{}"
 	}
@@ -132,7 +134,7 @@ func tomlTable(table map[string]redact.Secret) string {
 		if !variable.MatchString(name) {
 			key = tomlString(name)
 		}
-		parts = append(parts, key+" = "+tomlString(setOrUnset(table[name] != "")))
+		parts = append(parts, key+" = "+tomlString(show(table[name])))
 	}
 	return "{ " + strings.Join(parts, ", ") + " }"
 }

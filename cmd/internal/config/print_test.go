@@ -64,17 +64,17 @@ func TestPrintedSecretsAreNoSecrets(t *testing.T) {
 }
 
 // comments matches a key of the example that is commented out.
-var comments = regexp.MustCompile(`(?m)^# ([a-z_]+ = )`)
+var comments = regexp.MustCompile(`(?m)^# ([a-z_0-9]+ = )`)
 
 func TestExampleCoversEveryKey(t *testing.T) {
 	t.Parallel()
 	have := map[string]bool{}
 	section := ""
 	for line := range strings.SplitSeq(Example, "\n") {
-		if m := regexp.MustCompile(`^(?:# )?\[+([a-z]+)\]+$`).FindStringSubmatch(line); m != nil {
+		if m := regexp.MustCompile(`^(?:# )?\[+([a-z.]+)\]+$`).FindStringSubmatch(line); m != nil {
 			section = m[1]
 		}
-		if m := regexp.MustCompile(`^(# )?([a-z_]+) = `).FindStringSubmatch(line); m != nil {
+		if m := regexp.MustCompile(`^(# )?([a-z_0-9]+) = `).FindStringSubmatch(line); m != nil {
 			have[section+"."+m[2]] = true
 		}
 	}
@@ -97,12 +97,14 @@ func TestExampleLoads(t *testing.T) {
 	require.Equal(t, plain.Server, c.Server)
 
 	all := comments.ReplaceAllString(Example, "$1")
-	all = regexp.MustCompile(`(?m)^# (\[\[callbacks\]\])$`).ReplaceAllString(all, "$1")
-	all = regexp.MustCompile(`(?m)^(config|private_key|[a-z_]*secret_files|service_token_file|bearer_file) = .*\n`).ReplaceAllString(all, "")
+	all = regexp.MustCompile(`(?m)^# (\[\[(callbacks|operator\.keys)\]\])$`).ReplaceAllString(all, "$1")
+	all = regexp.MustCompile(`(?m)^(config|private_key|[a-z_]*secret_files|service_token_file|bearer_file|secret_file) = .*\n`).ReplaceAllString(all, "")
 	c, err = load(t, all)
 	require.NoError(t, err, "with every key but those that exclude another")
 	require.Len(t, c.NATSURLs(), 2)
 	require.Equal(t, "/opt/tool", c.Familiars[0].Env["TOOL_HOME"].Reveal())
 	require.Equal(t, "ci", c.Familiars[0].Callback)
 	require.Equal(t, 10*time.Second, c.Callbacks[0].Timeout)
+	require.Equal(t, "worker", c.Operator.Keys[0].ID)
+	require.Equal(t, "acme", c.Operator.Tenants["acme/site"])
 }

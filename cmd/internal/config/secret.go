@@ -124,6 +124,10 @@ func (c *Config) readSecretFiles(p *problems) {
 		c.readSecrets(p, key+".secret", &b.Secrets, b.SecretFiles)
 		c.readToken(p, key+".bearer", &b.Bearer, b.BearerFile)
 	}
+	for i := range c.Operator.Keys {
+		k := &c.Operator.Keys[i]
+		c.readToken(p, listKey("operator.keys", i)+".secret", &k.Secret, k.SecretFile)
+	}
 }
 
 // readSecrets replaces the secrets at <key>s by those of the files at

@@ -24,6 +24,7 @@ func (c *Config) validate(p *problems) {
 	c.validateCallbacks(p)
 	c.validateFamiliars(p)
 	c.validateReview(p)
+	c.validateOperator(p)
 }
 
 func (c *Config) validateServer(p *problems) {
