@@ -28,6 +28,8 @@ const (
 	PrefixInstallation = "installation"
 	PrefixControl      = "control"
 	PrefixLease        = "lease"
+	PrefixNonce        = "nonce"
+	PrefixRelease      = "release"
 )
 
 // ControlPause is the key that stops claims everywhere while it exists.
@@ -85,6 +87,17 @@ func SeenKey(source, sha256 string) string { return Key(PrefixSeen, source, sha2
 
 // InstallationKey is the key of what belay knows of an installation.
 func InstallationKey(id int64) string { return Key(PrefixInstallation, num(id)) }
+
+// NonceKey is the key of a nonce that a signing key used up.
+func NonceKey(key, sha256 string) string { return Key(PrefixNonce, key, sha256) }
+
+// ReleaseKey is the key of the consent to a pull request's head.
+func ReleaseKey(repoID int64, number int) string {
+	return Key(PrefixRelease, num(repoID), strconv.Itoa(number))
+}
+
+// EventSubject is where the events of one stream of EVENTS are.
+func EventSubject(stream string) string { return Key("event", stream) }
 
 // Subject is where a delivery stands in stream WEBHOOKS:
 // webhook.<installation>.<repo>.<task|ignored>.<kind|reason>.

@@ -149,6 +149,19 @@ func (t Task) submit(from State, o Owner, rev int, ev Evidence, kind string, now
 	return commit(&Submitted{At: stamp(now), AttemptID: t.AttemptID, Issue: ev.Issue, Evidence: kind})
 }
 
+// InFlight reports whether a request can still come to something: it is not
+// delivered, and no proposal that nobody can confirm any more. While it is,
+// its repository must not move to another tenant (OT-91).
+func (t Task) InFlight(now time.Time) bool {
+	switch t.State {
+	case None, StateDelivered:
+		return false
+	case StateProposed:
+		return now.Before(t.ExpiresAt)
+	}
+	return true
+}
+
 // MarkDelivered records that the operator was told, once.
 func (t Task) MarkDelivered(o Owner, rev int, outboxID string, now time.Time) Decision {
 	switch {

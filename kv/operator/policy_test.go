@@ -136,3 +136,13 @@ func TestProposable(t *testing.T) {
 	d := Propose(id, owner, want, noon.In(time.FixedZone("x", 3600)))
 	require.Equal(t, events()[0], d.Append)
 }
+
+// OT-91: what can still come to something is in flight.
+func TestInFlight(t *testing.T) {
+	t.Parallel()
+	for _, s := range States {
+		want := s != None && s != StateDelivered
+		require.Equal(t, want, in(t, s).InFlight(noon), "%q", s)
+		require.Equal(t, want && s != StateProposed, in(t, s).InFlight(noon.Add(48*time.Hour)), "%q, after it expired", s)
+	}
+}

@@ -77,16 +77,16 @@ func TestDifferencesAreUpdated(t *testing.T) {
 	t.Parallel()
 	env := natstest.New(t)
 	set := embedded(t)
-	stream(t, set, "EVENTS").MaxAge = time.Hour
+	stream(t, set, "EVENTS").MaxAge = 48 * time.Hour
 	stream(t, set, "WEBHOOKS").Consumers[0].AckWait = 7 * time.Second
 	log := &bytes.Buffer{}
 
 	r := reconcile(t, env.JS, set, streams.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
 	require.Equal(t, []string{"WEBHOOKS/admit", "EVENTS"}, names(r.Updated))
 	require.Equal(t, "update WEBHOOKS/admit ack_wait: 5000000000 -> 7000000000;", r.Updated[0].String())
-	require.Equal(t, []streams.Field{{Name: "max_age", Have: "2592000000000000", Want: "3600000000000"}}, r.Updated[1].Fields)
+	require.Equal(t, []streams.Field{{Name: "max_age", Have: "2592000000000000", Want: "172800000000000"}}, r.Updated[1].Fields)
 	require.Contains(t, log.String(), "WEBHOOKS/admit")
-	require.Equal(t, time.Hour, config(t, env.JS, "EVENTS").MaxAge)
+	require.Equal(t, 48*time.Hour, config(t, env.JS, "EVENTS").MaxAge)
 	require.Equal(t, streams.Report{}, reconcile(t, env.JS, set, streams.Options{}))
 }
 
@@ -105,7 +105,7 @@ func TestWhatBelongsToTheOperatorIsKept(t *testing.T) {
 
 	set := embedded(t)
 	require.Equal(t, streams.Report{}, reconcile(t, env.JS, set, streams.Options{}))
-	stream(t, set, "EVENTS").MaxAge = time.Hour
+	stream(t, set, "EVENTS").MaxAge = 48 * time.Hour
 	stream(t, set, "WEBHOOKS").Consumers[0].AckWait = 7 * time.Second
 	require.Len(t, reconcile(t, env.JS, set, streams.Options{}).Updated, 2)
 	require.Equal(t, "platform", config(t, env.JS, "EVENTS").Metadata["team"])
@@ -120,7 +120,7 @@ func TestRefusedUpdateIsReported(t *testing.T) {
 	env := natstest.New(t)
 	set := embedded(t)
 	stream(t, set, "AUDIT").Storage = jetstream.MemoryStorage
-	stream(t, set, "EVENTS").MaxAge = time.Hour
+	stream(t, set, "EVENTS").MaxAge = 48 * time.Hour
 	stream(t, set, "WEBHOOKS").Consumers[1].DeliverPolicy = jetstream.DeliverNewPolicy
 
 	r, err := streams.Reconcile(t.Context(), env.JS, set, streams.Options{})
