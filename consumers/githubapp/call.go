@@ -114,6 +114,9 @@ func (c *Client) judge(q request, resp *http.Response, err error, sent bool) err
 		if limit := limited(resp, err, c.o.Now()); limit != nil {
 			c.limits.observe(inst, resp.Header)
 			limit = c.limits.park(inst, limit)
+			if resp != nil {
+				limit.Status = resp.StatusCode
+			}
 			c.log.Warn("github limits an installation", "installation", inst, "op", q.op, "scope", limit.Scope, "until", limit.Until)
 			return limit
 		}

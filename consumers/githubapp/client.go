@@ -70,6 +70,7 @@ type Client struct {
 	lanes   *lanes
 	threads *keyed
 	login   login
+	places  places
 	met     *metrics
 }
 
@@ -90,6 +91,7 @@ func New(o Options) (*Client, error) {
 	c := &Client{
 		o: o, log: o.Logger, markers: markerKeys(o.MarkerSecrets, key), limits: newLimits(o.Now),
 		lanes: &lanes{now: o.Now, sleep: o.Sleep, of: map[int64]*lane{}}, threads: newKeyed(), login: login{turn: make(chan struct{}, 1)},
+		places: places{of: map[string]located{}},
 	}
 	c.tokens = newTokens(c)
 	guard := &guard{next: o.Transport, scheme: base.Scheme, host: base.Host}

@@ -79,6 +79,8 @@ type RateLimitError struct {
 	Scope        Scope
 	Installation int64 // 0: the App's own calls
 	Until        time.Time
+	// Status is the answer's that said so, 0 if the call was not even sent.
+	Status int
 }
 
 // Error says which limit and until when.

@@ -19,14 +19,18 @@ type Issue struct {
 // CreateIssue sends exactly one request: no second try after a refusal, a 401
 // or a lost answer, for one license is one POST (DESIGN §9). Whatever it
 // returns but an Issue, only OwnIssues may settle.
-func (c *Client) CreateIssue(ctx context.Context, repo Repo, title, body string) (Issue, error) {
+func (c *Client) CreateIssue(ctx context.Context, repo Repo, title, body string, labels ...string) (Issue, error) {
 	title, body = oneLine(title, maxTitle), cut(body, maxBody)
 	var got *github.Issue
 	q := request{op: "create issue", effect: create, repo: repo, role: Orchestration, once: true}
+	in := &github.IssueRequest{Title: &title, Body: &body}
+	if len(labels) > 0 {
+		in.Labels = &labels
+	}
 	err := c.do(ctx, q, func(ctx context.Context, gh *github.Client) (*github.Response, error) {
 		var resp *github.Response
 		var err error
-		got, resp, err = gh.Issues.Create(ctx, repo.Owner, repo.Name, &github.IssueRequest{Title: &title, Body: &body})
+		got, resp, err = gh.Issues.Create(ctx, repo.Owner, repo.Name, in)
 		return resp, err
 	})
 	if err != nil {

@@ -52,7 +52,7 @@ func TestX07ALimitParksItsInstallationOnly(t *testing.T) {
 	_, err := k.client.BranchHead(t.Context(), k.repo, "main")
 	var limit *RateLimitError
 	require.ErrorAs(t, err, &limit)
-	require.Equal(t, &RateLimitError{Scope: Secondary, Installation: 10, Until: start.Add(90 * time.Second)}, limit)
+	require.Equal(t, &RateLimitError{Scope: Secondary, Installation: 10, Until: start.Add(90 * time.Second), Status: 403}, limit)
 	require.Empty(t, k.clock.slept, "nobody sleeps on a limit")
 
 	until, reason := k.client.Parked(10)

@@ -110,6 +110,19 @@ func (r *repository) json(s *Server) object {
 	}
 }
 
+// getInstallation answers by which installation the App reaches a repository.
+func (s *Server) getInstallation(w http.ResponseWriter, r *http.Request) {
+	repo := s.find(r.PathValue("owner"), r.PathValue("repo"))
+	if repo == nil || repo.installation == nil {
+		notFound(w)
+		return
+	}
+	reply(w, http.StatusOK, object{
+		"id": repo.installation.id, "app_id": s.o.AppID, "app_slug": s.o.Slug, "account": object{"login": repo.installation.account},
+		"permissions": s.o.Permissions, "events": s.o.Events,
+	})
+}
+
 func (s *Server) getRepository(c *call) { reply(c.w, http.StatusOK, c.repo.json(s)) }
 
 // getPermission answers the legacy permission and the role: maintain is

@@ -6,6 +6,7 @@ import "net/http"
 const (
 	OpApp            = "GET /app"
 	OpToken          = "POST /app/installations/{id}/access_tokens"
+	OpInstallation   = "GET /repos/{owner}/{repo}/installation"
 	OpHookConfig     = "GET /app/hook/config"
 	OpDeliveries     = "GET /app/hook/deliveries"
 	OpDelivery       = "GET /app/hook/deliveries/{id}"
@@ -38,6 +39,7 @@ func (s *Server) routes() {
 	app := func(op string, f func(http.ResponseWriter, *http.Request)) { s.mux.HandleFunc(op, s.asApp(f)) }
 	app(OpApp, s.getApp)
 	app(OpToken, s.createToken)
+	app(OpInstallation, s.getInstallation)
 	app(OpHookConfig, s.getHookConfig)
 	app(OpDeliveries, s.listDeliveries)
 	app(OpDelivery, s.getDelivery)
