@@ -50,7 +50,7 @@ func TestOperatorWakeIsHeardEverywhere(t *testing.T) {
 	heard := make(chan string, 2)
 	stop, err := d.store.OnWake(func(tenant string, id operator.RequestID) { heard <- tenant + " " + string(id) })
 	require.NoError(t, err)
-	require.NoError(t, d.env.JS.Conn().Flush())
+	require.NoError(t, d.js.Conn().Flush())
 	id := freshID()
 	before := messages(t, d.env, kv.StreamOperator)
 	require.NoError(t, d.store.Wake(t.Context(), "acme", id))

@@ -42,6 +42,7 @@ func (r *tenants) RepoTenant(context.Context, string) (string, error) {
 // desk is an event store and what the tests of it need.
 type desk struct {
 	t       *testing.T
+	env     *natstest.Env // nil on a cluster
 	js      jetstream.JetStream
 	more    []jetstream.JetStream // connections to other nodes, if there are any
 	turn    atomic.Int32
@@ -59,7 +60,10 @@ var (
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	return newDeskOn(t, natstest.New(t).JS)
+	env := natstest.New(t)
+	d := newDeskOn(t, env.JS)
+	d.env = env
+	return d
 }
 
 func newDeskOn(t *testing.T, js jetstream.JetStream) *desk {

@@ -22,8 +22,8 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// nobody is a broker that serves nothing.
-func nobody(string, int, func(redact.Secret)) (io.Closer, error) { return closer(nil), nil }
+// nothing is a broker that serves nothing.
+func nothing(string, int, func(redact.Secret)) (io.Closer, error) { return closer(nil), nil }
 
 type closer func() error
 
@@ -67,7 +67,7 @@ func TestG41TheBrokerLivesAsLongAsTheCommand(t *testing.T) {
 	require.ErrorContains(t, r.Err, "open token socket: no room")
 
 	e = newExecutor(t, func(c *Config) { c.WorkspaceDir = filepath.Join(dir, strings.Repeat("x", 100)) })
-	j.Broker = nobody
+	j.Broker = nothing
 	j.Familiar.Command[2] = `echo "socket=$BELAY_TOKEN_SOCKET"`
 	require.Equal(t, "socket=\n", e.Run(t.Context(), j).Tail, "no path that cannot be opened")
 }

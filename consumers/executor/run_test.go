@@ -176,7 +176,7 @@ func TestG41EnvironmentIsMinimal(t *testing.T) {
 	}
 	lookup := func(k string) (string, bool) { v, ok := own[k]; return v, ok }
 	j := job(`env | sed 's/\(BELAY_RUN=\|TOKEN=\).*/\1x/; s/\(SOCKET=\).*\(.3.token\)/\1x\2/' | grep -v '^\(PWD\|OLDPWD\|SHLVL\|_\)='; printf %s "$BELAY_GIT_TOKEN" | wc -c`)
-	j.Attempt, j.GitToken, j.Broker = 3, "the-git-token", nobody
+	j.Attempt, j.GitToken, j.Broker = 3, "the-git-token", nothing
 	j.Familiar.Env = map[string]string{"LEVEL": "debug", "BELAY_ATTEMPT": "9", "COVEN_GIT_TOKEN": "mine", "LANG": "de"}
 	short := shortDir(t)
 	e := newExecutor(t, func(c *Config) { c.LookupEnv, c.WorkspaceDir = lookup, short })
