@@ -76,7 +76,7 @@ func TestOutboxResolveSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestTasksShowTheirOutbox(t *testing.T) {
+func TestOB39TasksShowTheirOutbox(t *testing.T) {
 	t.Parallel()
 	s := newStub(t, says(200, strings.Replace(oneTask, `"outbox":[]`, `"outbox":[`+oneReply+`]`, 1)))
 	got := try(t, nil, "tasks", "show", "t1", "--server", s.URL)
@@ -85,9 +85,9 @@ func TestTasksShowTheirOutbox(t *testing.T) {
 	require.NotContains(t, got.out, "\x1b")
 }
 
-// The outbox from the command line, against a running belay: a callback that
+// OB-26: the outbox from the command line, with the recipient's answer, against a running belay: a callback that
 // refuses for good, and one that takes it.
-func TestOutboxOfADay(t *testing.T) {
+func TestOB26OutboxOfADay(t *testing.T) {
 	t.Parallel()
 	var posts atomic.Int32
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -37,8 +37,8 @@ func TestCallbacks(t *testing.T) {
 	require.False(t, ok)
 }
 
-// TestCallbackRules has one row for each rule about callbacks.
-func TestCallbackRules(t *testing.T) {
+// TestOB50CallbackRules has one row for each rule about callbacks.
+func TestOB50CallbackRules(t *testing.T) {
 	t.Parallel()
 	change := func(from, to string) string { return strings.Replace(ci, from, to, 1) }
 	rows := map[string]struct{ text, want string }{
@@ -83,7 +83,7 @@ func TestCallbackRules(t *testing.T) {
 }
 
 // What Load lets through the relay takes, and what it refuses the relay would.
-func TestCallbackRulesAgreeWithTheRelay(t *testing.T) {
+func TestOB49OB50CallbackRulesAgreeWithTheRelay(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{
 		"https://ci.example/hook", "http://ci.example/hook", "ftp://ci.example", "ci.example", "https://", "https://u@ci.example", "https://ci.example/#f", "https://ci.example?token=x", "%zz", "",
@@ -130,7 +130,7 @@ func TestListsReadTheEnvironment(t *testing.T) {
 	require.Equal(t, "BELAY_CALLBACKS_CD_URL: unknown variable: did you mean BELAY_CALLBACKS_CI_URL?", got[2])
 }
 
-func TestPrintHidesWhatCallbacksHold(t *testing.T) {
+func TestOB51PrintHidesWhatCallbacksHold(t *testing.T) {
 	t.Parallel()
 	c, err := load(t, minimal+strings.Replace(ci, "/hook", "/hook?token=hunter2", 1)+"bearer = \"hunter3hunter3hunter3\"\n")
 	require.NoError(t, err)
