@@ -17,9 +17,6 @@ import (
 const (
 	DefaultKillGrace = 5 * time.Second
 	DefaultWaitDelay = 2 * time.Second
-	// DefaultSilence is below the 30 s after which another process may take
-	// over the task of one that gives no sign of life.
-	DefaultSilence   = 25 * time.Second
 	DefaultMaxOutput = 8 << 20
 	DefaultTailBytes = 4096
 )
@@ -40,7 +37,7 @@ type Config struct {
 	// output that does not end.
 	WaitDelay time.Duration
 	// Silence is after how long without a sign of this process, frozen or
-	// stuck, its commands are killed.
+	// stuck, its commands are killed; 0 is never.
 	Silence time.Duration
 	// MaxOutput is what a log keeps of a command's output, in bytes.
 	MaxOutput int64
@@ -96,9 +93,6 @@ func (c *Config) defaults() {
 	}
 	if c.WaitDelay <= 0 {
 		c.WaitDelay = DefaultWaitDelay
-	}
-	if c.Silence <= 0 {
-		c.Silence = DefaultSilence
 	}
 	if c.MaxOutput <= 0 {
 		c.MaxOutput = DefaultMaxOutput

@@ -62,7 +62,9 @@ func start(o order, out *os.File) (*process, error) {
 		defer close(exited)
 		_ = cmd.Wait()
 	}()
-	go speak(control, o.Silence, done)
+	if o.Silence > 0 {
+		go speak(control, o.Silence, done)
+	}
 	var once sync.Once
 	return &process{
 		notices: notices,

@@ -14,7 +14,7 @@ type order struct {
 	Cred  *credential   `json:"cred,omitempty"`
 	Grace time.Duration `json:"grace"` // SIGTERM to SIGKILL
 	Delay time.Duration `json:"delay"` // for killing what is left
-	// Silence is after how long without a word belay counts as gone.
+	// Silence is after how long without a word belay counts as gone; 0 is never.
 	Silence time.Duration `json:"silence"`
 	Mark    string        `json:"-"` // an entry of Env no other run has
 }

@@ -133,6 +133,9 @@ func (s *supervisor) obey(control *bufio.Reader) {
 // listen returns when the command is to be killed.
 func (s *supervisor) listen(words <-chan byte) {
 	silent := time.NewTimer(s.order.Silence)
+	if s.order.Silence <= 0 {
+		silent.Stop()
+	}
 	var grace <-chan time.Time
 	ended := s.ended
 	for {
@@ -141,7 +144,9 @@ func (s *supervisor) listen(words <-chan byte) {
 			if !open {
 				return
 			}
-			silent.Reset(s.order.Silence)
+			if s.order.Silence > 0 {
+				silent.Reset(s.order.Silence)
+			}
 			if w == wordStop && grace == nil {
 				s.mu.Lock()
 				s.until = time.Now().Add(s.order.Grace)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -180,16 +181,26 @@ func (a *App) startView(ctx context.Context) error {
 	return nil
 }
 
-// frozenAfter is after how many beats without a sign of life a process's
-// commands are killed: one before another process may take its tasks.
-const frozenAfter = 5
+// frozenAfter is after how many beats without a word of their process commands
+// are killed. Others may take its tasks five beats after its last one, which
+// came up to a beat before the last word.
+const frozenAfter = 3
+
+// silence is when a frozen process's commands are killed: never where nobody
+// else can take its tasks.
+func (a *App) silence() time.Duration {
+	if a.o.Config.Embedded() {
+		return 0
+	}
+	return frozenAfter * beatEvery(a.o.BeatEvery)
+}
 
 func (a *App) startExecutor(context.Context) error {
 	c := a.o.Config
 	var err error
 	a.exec, err = executor.New(executor.Config{
 		WorkspaceDir: c.Worker.WorkspaceDir, LogDir: logDir(c), RunAs: c.Worker.RunAs, Logger: a.log, Now: a.o.Now,
-		Silence: frozenAfter * beatEvery(a.o.BeatEvery),
+		Silence: a.silence(),
 	})
 	if err != nil {
 		return err

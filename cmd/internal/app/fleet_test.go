@@ -97,6 +97,7 @@ func TestFleetTakesOverFromAKilledProcess(t *testing.T) {
 func TestFleetFrozenHolderLosesItsAttempt(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
+	f.job.Beat = time.Second
 	a := spawn(t, f.job)
 	f.speakTo(a)
 	id := f.accept(1)
