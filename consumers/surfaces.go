@@ -38,6 +38,8 @@ type Stage interface {
 	// Equip gives the run what it needs of GitHub: its token, where to get
 	// the next one, and what a review is about.
 	Equip(ctx context.Context, job *executor.Job) error
+	// CheckRunURL is where the attempt's check run is, "" if it has none.
+	CheckRunURL() string
 	// Publish shows what the run ended with; it may be repeated.
 	Publish(ctx context.Context, rep executor.Report) (githubapp.Published, error)
 }

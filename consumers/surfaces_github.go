@@ -138,6 +138,9 @@ func (s *stage) Equip(ctx context.Context, job *executor.Job) error {
 	return err
 }
 
+// CheckRunURL implements Stage.
+func (s *stage) CheckRunURL() string { return s.session.Check.URL }
+
 // Publish implements Stage.
 func (s *stage) Publish(ctx context.Context, rep executor.Report) (githubapp.Published, error) {
 	return s.session.Finish(ctx, outcomeOf(rep))

@@ -51,12 +51,24 @@ func (w *Worker) pin(ctx context.Context, r *run, head string) error {
 		w.mu.Lock()
 		r.record, r.rev = n, rev
 		w.mu.Unlock()
+	} else if err := w.stillMine(ctx, r); err != nil {
+		return err
 	}
 	w.o.Hooks.call(func(h *Hooks) func(task.ID) { return h.Pinned }, r.id)
 	if r.record.Commander == "" {
 		return nil
 	}
 	return w.takeKey(ctx, r.record)
+}
+
+// stillMine asks the leader whether the attempt still holds its task: a process
+// that was frozen may not know yet that another has it, and may show nothing.
+func (w *Worker) stillMine(ctx context.Context, r *run) error {
+	t, _, err := w.o.Store.Get(ctx, r.inst, r.id)
+	if err == nil && !t.Holds(r.holder) {
+		err = task.ErrFence
+	}
+	return err
 }
 
 // takeKey moves the pointer of a review's key to it, at the head that it runs
@@ -102,6 +114,9 @@ func (w *Worker) takeKey(ctx context.Context, t task.Record) error {
 // write: a review's while its key's pointer names it, another task's while
 // none of the thread that shows something began after it.
 func (w *Worker) holdsComment(ctx context.Context, r *run) (bool, error) {
+	if err := w.stillMine(ctx, r); err != nil {
+		return false, err
+	}
 	if k, ok := r.record.Key(); ok {
 		p, _, err := w.o.Store.Pointer(ctx, k)
 		return p == nil || p.Task == r.id, err

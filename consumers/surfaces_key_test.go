@@ -156,3 +156,77 @@ func TestADeclinedTaskTakesNoComment(t *testing.T) {
 	s.reaches(id, task.Completed)
 	require.Contains(t, s.body(1), "All is well.")
 }
+
+// TestJ04AHolderThatLostItsTaskShowsNothing: it was frozen, another process
+// has the task since, and its own watch has not told it yet.
+func TestJ04AHolderThatLostItsTaskShowsNothing(t *testing.T) {
+	t.Parallel()
+	for _, when := range []string{"before it begins", "after its run", "while it is shown"} {
+		t.Run(when, func(t *testing.T) {
+			t.Parallel()
+			s := newStageBench(t)
+			var id task.ID
+			lost, ended := make(chan struct{}), make(chan struct{}, 1)
+			lose := func(task.ID) {
+				s.stopView() // blind
+				_, _, err := s.store.Change(context.Background(), 7, id, func(r task.Record) (task.Record, error) {
+					r, err := r.EndAttempt(holderOf(r), task.Ending{Outcome: task.OutcomeInterrupted}, 5, time.Now())
+					if err == nil {
+						r, err = r.Claim("other", "other", "nonce", time.Now())
+					}
+					return r, err
+				}, nil)
+				if err != nil {
+					t.Error(err)
+				}
+				close(lost)
+			}
+			hooks := &Hooks{Ended: func(task.ID) { ended <- struct{}{} }}
+			s.worker.o.Hooks = hooks
+			shown := -1
+			switch when {
+			case "before it begins":
+				hooks.Claimed = lose
+			case "while it is shown":
+				s.gh.Fail(githubtest.Fault{Op: githubtest.OpCreatePull, Kind: githubtest.Hold, Until: lost, Held: func() { lose(id) }})
+			}
+			s.runner.f = func(ctx context.Context, j executor.Job) executor.Report {
+				if when == "after its run" {
+					lose(id)
+				}
+				shown = len(s.gh.Mutations())
+				return s.agent(ctx, j)
+			}
+			id = s.admitted(issue(1))
+			_, _, err := s.store.Change(t.Context(), 7, id, func(r task.Record) (task.Record, error) {
+				r.Surfaces, r.HeadSHA = task.SurfacesOpen, githubtest.SHA("acme/api") // by an attempt before
+				return r, nil
+			}, nil)
+			require.NoError(t, err)
+			s.start()
+			<-lost
+			<-ended
+			if shown < 0 {
+				require.Empty(t, s.gh.Mutations())
+				require.Empty(t, s.runner.started())
+				return
+			}
+			if when == "while it is shown" {
+				shown++ // the pull request
+			}
+			require.Len(t, s.gh.Mutations(), shown, "nothing after it was lost")
+			require.Equal(t, "in_progress", s.check().Status)
+		})
+	}
+}
+
+// TestAFailedTaskKnowsItsCheckRun though it never had a result.
+func TestAFailedTaskKnowsItsCheckRun(t *testing.T) {
+	t.Parallel()
+	s := newStageBench(t, func(_ *stageBench, o *Options) { o.MaxRetries = 0 })
+	s.runner.f = func(context.Context, executor.Job) executor.Report { return retryable("no luck") }
+	s.start()
+	r := s.reaches(s.accept(issue(1)), task.Failed)
+	require.Contains(t, r.CheckRunURL, "/runs/")
+	require.Equal(t, task.SurfacesOpen, r.Surfaces, "the outbox closes it")
+}

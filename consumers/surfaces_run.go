@@ -25,6 +25,7 @@ type ending struct {
 	again bool
 	// shown: the surfaces say all there is to say, nothing has to close them.
 	shown bool
+	url   string // of the check run, "" where there is none
 }
 
 // publishTimeout bounds the showing of a result.
@@ -69,7 +70,7 @@ func (w *Worker) perform(ctx context.Context, r *run) (e ending) {
 	}
 	rep := w.o.Runner.Run(ctx, job)
 	if rep.Class != executor.Done {
-		return ending{Report: rep}
+		return ending{Report: rep, url: st.CheckRunURL()}
 	}
 	return w.publish(r, st, rep)
 }
@@ -122,9 +123,15 @@ func (w *Worker) publish(r *run, st Stage, rep executor.Report) ending {
 		}
 	})
 	defer stop()
+	if err := w.stillMine(ctx, r); err != nil {
+		if refused(err) {
+			return w.hindered(ctx, r, err)
+		}
+		return ending{Report: rep, url: st.CheckRunURL()} // shown by the outbox, once the store is back
+	}
 	pub, err := st.Publish(ctx, rep)
-	rep.Result.CheckRunURL, rep.Result.PRNumber, rep.Result.PRURL = pub.CheckRunURL, pub.PRNumber, pub.PRURL
-	e := ending{Report: rep, shown: err == nil}
+	rep.Result.PRNumber, rep.Result.PRURL = pub.PRNumber, pub.PRURL
+	e := ending{Report: rep, shown: err == nil, url: pub.CheckRunURL}
 	switch {
 	case errors.Is(err, githubapp.ErrRateLimited), pub.Stale && passing(err):
 		return w.hindered(ctx, r, err)

@@ -30,8 +30,18 @@ func backoff(spent int) time.Duration {
 	return d + time.Duration(rand.Int64N(int64(d)/5+1))
 }
 
-// verdict returns the change of the record that a report asks for.
-func (w *Worker) verdict(r *run, rep ending, cause error) func(task.Record) (task.Record, error) {
+// verdict returns the change of the record that an ending asks for.
+func (w *Worker) verdict(r *run, e ending, cause error) func(task.Record) (task.Record, error) {
+	change := w.change(r, e, cause)
+	return func(t task.Record) (task.Record, error) {
+		if e.url != "" {
+			t.CheckRunURL = e.url
+		}
+		return change(t)
+	}
+}
+
+func (w *Worker) change(r *run, rep ending, cause error) func(task.Record) (task.Record, error) {
 	now := w.o.Now()
 	if rep.stale != nil {
 		return w.staleVerdict(r, rep, now)

@@ -57,6 +57,9 @@ func (n *Session) openCheck(ctx context.Context) error {
 	return nil
 }
 
+// errAsk means that nobody says whether the task may show anything.
+var errAsk = errors.New("ask who holds the comment")
+
 // say makes the comment show the card, if the task still holds its key.
 func (n *Session) say(ctx context.Context, card Card) (Comment, error) {
 	if n.Task.Number == 0 {
@@ -64,7 +67,7 @@ func (n *Session) say(ctx context.Context, card Card) (Comment, error) {
 	}
 	holds, err := n.s.o.Holds(ctx, n.Task)
 	if err != nil {
-		return Comment{}, fmt.Errorf("ask who holds the comment of task %s: %w", n.Task.ID, err)
+		return Comment{}, fmt.Errorf("%w of task %s: %w", errAsk, n.Task.ID, err)
 	}
 	if !holds {
 		return Comment{}, nil
@@ -92,7 +95,8 @@ func (n *Session) conclude(ctx context.Context, card Card) error {
 // Finish publishes an outcome: the pull request, the comment, the check run,
 // in this order. It may be repeated, by a later attempt too. Of a review
 // nothing is published if its head has moved, and what was is withdrawn if it
-// moves meanwhile. What can be published is, even if another part fails.
+// moves meanwhile. What can be published is, even if another part fails, but
+// for Holds, which may fail because the task is another's by now.
 func (n *Session) Finish(ctx context.Context, o Outcome) (Published, error) {
 	if stale, out, err := n.moved(ctx); stale || err != nil {
 		return out, err
@@ -104,6 +108,9 @@ func (n *Session) Finish(ctx context.Context, o Outcome) (Published, error) {
 		return out, err
 	}
 	k, failed := n.say(ctx, card)
+	if errors.Is(failed, errAsk) {
+		return out, failed
+	}
 	out.CommentURL = k.URL
 	failed = errors.Join(failed, n.conclude(ctx, card))
 	if stale, withdrawn, err := n.moved(ctx); stale {
@@ -130,7 +137,9 @@ func (n *Session) moved(ctx context.Context) (bool, Published, error) {
 	out.Stale, out.Live, out.Closed = true, pull.HeadSHA, pull.State == closedPull
 	card := n.s.card(&n.Task, Stale)
 	card.Why = (&StaleError{Head: n.Head, Live: pull.HeadSHA}).Error()
-	_, err = n.say(ctx, card)
+	if _, err = n.say(ctx, card); errors.Is(err, errAsk) {
+		return true, out, err
+	}
 	return true, out, errors.Join(err, n.conclude(ctx, card))
 }
 
