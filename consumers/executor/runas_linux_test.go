@@ -3,6 +3,8 @@
 package executor
 
 import (
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belay-run/belay/kv/redact"
 	"github.com/belay-run/belay/kv/task"
 )
 
@@ -54,6 +57,25 @@ cat "` + data + `/secret"; ls "` + data + `"; ls "$3/../../.."; cat /proc/$PPID/
 	b, err := os.ReadFile(filepath.Join(data, "secret"))
 	require.NoError(t, err)
 	require.Equal(t, "the webhook secret", string(b), "control")
+	require.Empty(t, entries(t, e.cfg.WorkspaceDir))
+}
+
+// TestRunAsBrokerIsTheUsersOwn: the broker hears whose socket it is to be, and
+// the command reaches it.
+func TestRunAsBrokerIsTheUsersOwn(t *testing.T) {
+	t.Parallel()
+	e, _ := foreign(t)
+	j := job(`stat -c '%u %F' "$BELAY_TOKEN_SOCKET"; ` + writes(good, 0))
+	j.Broker = func(path string, uid int, _ func(redact.Secret)) (io.Closer, error) {
+		require.Equal(t, 64001, uid)
+		l, err := net.Listen("unix", path)
+		require.NoError(t, err)
+		require.NoError(t, os.Chown(path, uid, -1))
+		return l, nil
+	}
+	r := e.Run(t.Context(), j)
+	require.Equal(t, Done, r.Class, "%+v", r)
+	require.Equal(t, "64001 socket\n", r.Tail)
 	require.Empty(t, entries(t, e.cfg.WorkspaceDir))
 }
 
