@@ -31,15 +31,16 @@ type entry struct {
 	result    *result
 	number    int32
 	attempts  int32
-	state     task.State
-	kind      task.KindName
 	gen       uint32
 	delayed   bool
+
+	stateCode, kindCode, statusCode code
 }
 
 // result holds what most tasks do not have.
 type result struct {
-	status        task.ResultStatus
+	status        task.ResultStatus // if no code says it
+	kind          task.KindName     // if no code says it
 	branch, prURL string
 	checkRunURL   string
 	prNumber      int
@@ -49,22 +50,22 @@ type result struct {
 
 func (e *entry) status() string {
 	if e.result == nil {
-		return Status(e.state, "", 0)
+		return Status(e.state(), e.resultStatus(), 0)
 	}
-	return Status(e.state, e.result.status, e.result.prNumber)
+	return Status(e.state(), e.resultStatus(), e.result.prNumber)
 }
 
 // listed reports whether lists show the task (DT-97).
-func (e *entry) listed() bool { return e.kind != task.CommandReply }
+func (e *entry) listed() bool { return e.kind() != task.CommandReply }
 
 func (e *entry) item() Item {
 	it := Item{
 		ID: task.ID(e.id.String()), InstallationID: e.inst, Repo: e.repo.Value(), Number: int(e.number),
-		Title: e.title, State: e.state, FamiliarID: e.familiar.Value(), Kind: e.kind,
-		Attempts: int(e.attempts), UpdatedAt: task.At(time.UnixMicro(e.updated)),
+		Title: e.title, State: e.state(), FamiliarID: e.familiar.Value(), Kind: e.kind(),
+		Attempts: int(e.attempts), UpdatedAt: task.At(time.UnixMicro(e.updated)), ResultStatus: e.resultStatus(),
 	}
 	if r := e.result; r != nil {
-		it.ResultStatus, it.Branch, it.PRNumber, it.PRURL, it.CheckRunURL = r.status, r.branch, r.prNumber, r.prURL, r.checkRunURL
+		it.Branch, it.PRNumber, it.PRURL, it.CheckRunURL = r.branch, r.prNumber, r.prURL, r.checkRunURL
 	}
 	return it
 }
@@ -107,18 +108,14 @@ type scope struct {
 	name unique.Handle[string]
 }
 
-// scopes are the lists that the task stands in; a hidden one only in its own,
-// where retention finds it.
-func (e *entry) scopes() []scope {
+// scopes appends the lists that the task stands in; a hidden one only in its
+// own, where retention finds it.
+func (e *entry) scopes(to []scope) []scope {
 	if !e.listed() {
-		return []scope{{kind: 'h'}}
+		return append(to, scope{kind: 'h'})
 	}
-	return []scope{
-		{kind: 'a'},
-		{kind: 'i', num: e.inst},
-		{kind: 'r', name: e.repo},
-		{kind: 's', name: unique.Make(e.status())},
-	}
+	return append(to, scope{kind: 'a'}, scope{kind: 'i', num: e.inst}, scope{kind: 'r', name: e.repo},
+		scope{kind: 's', name: unique.Make(e.status())})
 }
 
 // shape is the part of a record that the index keeps.
@@ -182,14 +179,21 @@ func (s *shape) entry(id uuid.UUID, rev uint64) *entry {
 		id: id, rev: rev, seq: s.DeliverySeq, inst: s.InstallationID, repoID: s.RepoID,
 		updated: s.UpdatedAt.UnixMicro(), repo: unique.Make(s.Repo), familiar: unique.Make(s.FamiliarID),
 		title: task.Cut(s.Title, maxTitle), number: int32(s.Number), attempts: int32(s.Attempts),
-		state: task.State(unique.Make(string(s.State)).Value()), kind: task.KindName(unique.Make(string(s.Kind.Kind)).Value()),
+		stateCode: codeOf(task.States, s.State), kindCode: codeOf(task.KindNames, s.Kind.Kind),
+		statusCode: codeOf(resultStatuses, s.ResultStatus),
 	}
 	if !s.NotBefore.IsZero() {
 		e.notBefore = s.NotBefore.UnixMicro()
 	}
 	r := result{
-		status: s.ResultStatus, branch: s.Branch, prURL: s.PRURL, checkRunURL: s.CheckRunURL, prNumber: s.PRNumber,
+		branch: s.Branch, prURL: s.PRURL, checkRunURL: s.CheckRunURL, prNumber: s.PRNumber,
 		supersededBy: s.SupersededBy,
+	}
+	if e.statusCode == 0 {
+		r.status = s.ResultStatus
+	}
+	if e.kindCode == 0 {
+		r.kind = s.Kind.Kind
 	}
 	if n := len(s.AttemptLog); n > 0 && s.State == task.Running && s.AttemptLog[n-1].EndedAt.IsZero() {
 		a := s.AttemptLog[n-1]

@@ -108,7 +108,7 @@ func (v *View) Thread(installation int64, repo string, number, limit int) []Item
 	}
 	var out []Item
 	t.Scan(func(e *entry) bool {
-		if e.inst == installation && int(e.number) == number && e.kind != task.CommandReply {
+		if e.inst == installation && int(e.number) == number && e.kind() != task.CommandReply {
 			out = append(out, e.item())
 		}
 		return len(out) < limit

@@ -15,13 +15,13 @@ type pull struct {
 func (e *entry) pull() pull { return pull{e.inst, e.repoID, e.number} }
 
 func (v *View) addReview(e *entry) {
-	if e.kind == task.ReviewPullRequest {
+	if e.kind() == task.ReviewPullRequest {
 		v.pulls[e.pull()] = append(v.pulls[e.pull()], e)
 	}
 }
 
 func (v *View) dropReview(e *entry) {
-	if e.kind != task.ReviewPullRequest {
+	if e.kind() != task.ReviewPullRequest {
 		return
 	}
 	p := e.pull()
@@ -36,8 +36,8 @@ func (v *View) dropReview(e *entry) {
 // hasSibling reports whether another review under the supersede key of e is
 // in a state.
 func (v *View) hasSibling(e *entry, s task.State) bool {
-	return e.kind == task.ReviewPullRequest && slices.ContainsFunc(v.pulls[e.pull()], func(o *entry) bool {
-		return o != e && o.state == s && o.familiar == e.familiar
+	return e.kind() == task.ReviewPullRequest && slices.ContainsFunc(v.pulls[e.pull()], func(o *entry) bool {
+		return o != e && o.state() == s && o.familiar == e.familiar
 	})
 }
 
@@ -47,7 +47,7 @@ func (v *View) QueuedReviews(installation, repoID int64, number int) []task.ID {
 	defer v.mu.RUnlock()
 	var out []task.ID
 	for _, e := range v.pulls[pull{installation, repoID, int32(number)}] {
-		if e.state == task.Queued {
+		if e.state() == task.Queued {
 			out = append(out, task.ID(e.id.String()))
 		}
 	}

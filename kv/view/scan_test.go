@@ -88,3 +88,22 @@ func BenchmarkDecode(b *testing.B) {
 		}
 	}
 }
+
+// Values that no closed list has are shown as they are.
+func TestEntriesKeepWhatNoListHas(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		status task.ResultStatus
+		kind   string
+	}{
+		{"", "fix_issue"}, {task.ResultSuccess, "fix_issue"}, {task.ResultNeedsInput, "review_pull_request"}, {"of_the_future", "fix_issue"}, {"partial", "of_the_future"}, {"", ""},
+	} {
+		s := shape{State: task.Completed, ResultStatus: c.status, Kind: shapeKind{task.KindName(c.kind)}}
+		it := s.entry([16]byte{1}, 1).item()
+		require.Equal(t, task.Completed, it.State)
+		require.Equal(t, c.status, it.ResultStatus)
+		require.Equal(t, c.kind, string(it.Kind))
+	}
+	plain := shape{State: task.Completed, ResultStatus: task.ResultSuccess, Kind: shapeKind{task.FixIssue}}
+	require.Nil(t, plain.entry([16]byte{1}, 1).result, "most tasks need no more than the entry")
+}

@@ -95,7 +95,7 @@ func (v *View) Aged(before time.Time, limit int) []Aged {
 			if e.updated >= horizon || len(out) == limit {
 				return false
 			}
-			if e.state.Terminal() {
+			if e.state().Terminal() {
 				out = append(out, Aged{ID: task.ID(e.id.String()), InstallationID: e.inst, Revision: e.rev})
 			}
 			return true

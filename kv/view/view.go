@@ -171,8 +171,9 @@ func (v *View) poisoned(u update, err error) {
 
 func (v *View) insert(e *entry) {
 	v.tasks[e.id] = e
-	v.counts[e.state]++
-	for _, s := range e.scopes() {
+	v.counts[e.state()]++
+	var in [4]scope
+	for _, s := range e.scopes(in[:0]) {
 		t := v.lists[s]
 		if t == nil {
 			t = newTree(byList)
@@ -180,7 +181,7 @@ func (v *View) insert(e *entry) {
 		}
 		t.Set(e)
 	}
-	switch e.state {
+	switch e.state() {
 	case task.Queued:
 		v.enqueue(e)
 		v.addReview(e)
@@ -196,15 +197,16 @@ func (v *View) remove(e *entry) {
 		return
 	}
 	delete(v.tasks, e.id)
-	v.counts[e.state]--
-	for _, s := range e.scopes() {
+	v.counts[e.state()]--
+	var in [4]scope
+	for _, s := range e.scopes(in[:0]) {
 		t := v.lists[s]
 		t.Delete(e)
 		if t.Len() == 0 {
 			delete(v.lists, s)
 		}
 	}
-	switch e.state {
+	switch e.state() {
 	case task.Queued:
 		v.dequeue(e)
 		v.dropReview(e)
@@ -265,11 +267,11 @@ func (v *View) Standing(id task.ID) (Standing, bool) {
 	if e == nil {
 		return v.standingOfTomb(id)
 	}
-	s := Standing{State: e.state, Revision: e.rev, Seq: e.seq, InstallationID: e.inst}
+	s := Standing{State: e.state(), Revision: e.rev, Seq: e.seq, InstallationID: e.inst}
 	if e.result != nil {
 		s.Holder = e.result.holder
 	}
-	s.Overtaken = e.state == task.Running && v.hasSibling(e, task.Queued)
+	s.Overtaken = e.state() == task.Running && v.hasSibling(e, task.Queued)
 	return s, true
 }
 
