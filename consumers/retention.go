@@ -115,22 +115,23 @@ func (r *Retention) Pass(ctx context.Context) error {
 
 func (r *Retention) entombAll(ctx context.Context) error {
 	before := r.o.Now().Add(-r.o.Tasks)
-	done := map[task.ID]uint64{}
+	done := map[task.ID]uint64{} // and still shown: the view will follow
 	for ctx.Err() == nil {
-		progress := false
+		progress, shown := false, map[task.ID]uint64{}
 		for _, a := range r.o.View.Aged(before, entombBatch+len(done)) {
+			shown[a.ID] = a.Revision
 			if done[a.ID] >= a.Revision {
-				continue // the view will follow
+				continue
 			}
 			if err := r.entomb(ctx, a, before); err != nil {
 				return err
 			}
-			done[a.ID] = a.Revision
 			progress = true
 		}
 		if !progress {
 			return nil
 		}
+		done = shown
 	}
 	return ctx.Err()
 }

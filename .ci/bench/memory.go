@@ -5,12 +5,18 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/belay-run/belay/consumers"
 	"github.com/belay-run/belay/consumers/executor"
+	"github.com/belay-run/belay/kv/task"
 )
 
 const childMemory = "child-memory"
@@ -27,6 +33,8 @@ type memorized struct {
 	Tasks   int     `json:"tasks"`
 	PerTask float64 `json:"heap_bytes_per_task"`
 	RSS     float64 `json:"rss_mib"`
+	// PerTomb is what is left of a task after its retention: a tombstone.
+	PerTomb float64 `json:"heap_bytes_per_tombstone"`
 	usage
 }
 
@@ -63,7 +71,8 @@ func memoryCommand(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("  round %d  %d tasks: %.0f bytes of heap each, %.0f MiB resident\n", round+1, m.Tasks, m.PerTask, m.RSS)
+		fmt.Printf("  round %d  %d tasks: %.0f bytes of heap each, %.0f MiB resident; %.0f bytes each after retention\n",
+			round+1, m.Tasks, m.PerTask, m.RSS, m.PerTomb)
 		all = append(all, m)
 	}
 	if !o.quick {
@@ -88,13 +97,34 @@ func memoryChild(ctx context.Context, args []string) error {
 	if err == nil {
 		err = enqueueAll(ctx, s, warm, warm+job.Tasks)
 	}
-	after := heap()
-	m := memorized{Tasks: job.Tasks, PerTask: float64(after-before) / float64(job.Tasks), RSS: float64(statusKB(os.Getpid(), "VmRSS:")) / 1024}
+	per := func() float64 { return float64(heap()-before) / float64(job.Tasks) }
+	m := memorized{Tasks: job.Tasks, PerTask: per(), RSS: float64(statusKB(os.Getpid(), "VmRSS:")) / 1024}
+	fmt.Fprintf(os.Stderr, "  %d tasks: %.0f bytes of heap each\n", job.Tasks, m.PerTask)
+	if err == nil {
+		err = retire(ctx, s)
+		m.PerTomb = per()
+	}
 	if err = errors.Join(err, s.close()); err != nil {
 		return err
 	}
 	m.usage = ownUsage()
 	return say(m)
+}
+
+const day = 24 * time.Hour
+
+// retire lets the retention of all tasks and deliveries pass.
+func retire(ctx context.Context, s *stack) error {
+	s.ahead.Store(int64(100 * day))
+	keep := consumers.NewRetention(consumers.RetentionOptions{
+		Store: s.tasks, Log: s.log, View: s.view, Tasks: 30 * day, Deliveries: 90 * day, Dedupe: 365 * day,
+		Now: s.now, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+	})
+	if err := keep.Pass(ctx); err != nil {
+		return err
+	}
+	left := func() int { return -s.view.Counts()[task.Completed] }
+	return watched(ctx, func() bool { return left() == 0 }, left)
 }
 
 // heap is what is in use once garbage is gone.

@@ -29,6 +29,8 @@ type stack struct {
 	view   *view.View
 	admit  *consumers.AdmitLoop
 	worker *consumers.Worker
+	// ahead is how far the read model's clock is in the future.
+	ahead atomic.Int64
 
 	stopView func()
 }
@@ -70,7 +72,7 @@ func (s *stack) open(ctx context.Context) error {
 	if s.tasks, err = kv.OpenTaskStore(ctx, s.js); err != nil {
 		return err
 	}
-	s.view = view.New(slog.New(slog.DiscardHandler), time.Now)
+	s.view = view.New(slog.New(slog.DiscardHandler), s.now)
 	vctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); s.view.Run(vctx, s.js) }()
@@ -85,6 +87,8 @@ func (s *stack) open(ctx context.Context) error {
 	}
 	return nil
 }
+
+func (s *stack) now() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }
 
 func (s *stack) work(ctx context.Context, slots int, run runFunc) error {
 	quiet, reg := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
