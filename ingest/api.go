@@ -35,6 +35,9 @@ func (s *Server) apiRoutes(root chi.Routes) http.Handler {
 		r.Get("/github/outbox", s.read("outbox", s.listOutbox))
 		r.Post("/github/outbox/{id}/resolve", s.handle(s.resolveOutbox))
 	}
+	if s.o.Events != nil {
+		r.Post("/events", s.handle(s.postEvent))
+	}
 	if s.o.Switch != nil {
 		r.Post("/control/pause", s.handle(s.pause))
 		r.Post("/control/resume", s.handle(s.resume))

@@ -39,6 +39,23 @@
 // scope reads as what does not exist. Every read, denial and mutation is told
 // to the Auditor.
 //
+// # Operator tasks
+//
+// The routes under /api/operator ask for a signature instead of a token:
+//
+//	no key or repository ── 503      body > 64 KiB ── 413
+//	headers, time ± 5 min, HMAC ──── 401, the same for everything
+//	nonce, used up in the store ──── 401
+//	content type ─────────────────── 415
+//	body, unknown fields too ─────── 400
+//	▼ one call of the store ──────── its code, with the request as it is now
+//
+// Safety: the owner is made here, of the signed headers and of the tenant that
+// the request's id was proposed under; nothing of it is read from a body. These
+// routes create no issue: they append Proposed and Approved, and wake the
+// consumer that does. POST /api/events, which anybody with a token may use,
+// refuses the names of these streams before it looks at anything else.
+//
 // # Two listeners
 //
 // Public serves the webhook, the API and health without details; Admin serves

@@ -36,6 +36,8 @@ var (
 	errRequestSize   = errors.New("body of the request is too large")
 	errNoRouting     = errors.New("log returned a delivery without routing")
 	errPanic         = errors.New("panic")
+	errBlocked       = errors.New("operator tasks are not configured")
+	errUnknownPull   = errors.New("no such pull request of the request's issue")
 )
 
 // Reasons of rejected webhooks, the closed list of a metric's label.
@@ -56,7 +58,8 @@ const (
 	reasonFull     = "store_full"
 	reasonUnknown  = "store_unavailable"
 	reasonPanic    = "panic"
-	retryStorage   = 30 // seconds
+	reasonReserved = "reserved_stream" // told to the client
+	retryStorage   = 30                // seconds
 	retryBusy      = 5
 )
 
@@ -95,6 +98,10 @@ var answers = []answer{
 	{errUnknownLog, http.StatusNotFound, "unknown log", "", 0},
 	{errDelivery, http.StatusNotFound, "unknown delivery", "", 0},
 	{errOutbox, http.StatusNotFound, "unknown outbox record", "", 0},
+	{errUnknownPull, http.StatusNotFound, "unknown pull request", "", 0},
+	{kv.ErrReserved, http.StatusBadRequest, "stream is reserved", "", 0},
+	{errBlocked, http.StatusServiceUnavailable, "operator tasks are blocked until [operator] keys and repo are set", "", 0},
+	{kv.ErrPoisoned, http.StatusInternalServerError, "internal error", "", 0},
 	{errGone, http.StatusGone, "task retention has ended", "", 0},
 	{errUnknownTask, http.StatusNotFound, "unknown task", "", 0},
 	{view.ErrCursor, http.StatusBadRequest, "parameter cursor is not one of this list", "", 0},
@@ -120,6 +127,8 @@ func answerOf(err error) answer {
 type wireError struct {
 	OK    *bool  `json:"ok,omitempty"`
 	Error string `json:"error"`
+	// Reason stands where a stream is refused for being reserved (OT-28).
+	Reason string `json:"reason,omitempty"`
 	// Limit and GitHubLimit stand in a 413 only.
 	Limit       string `json:"limit,omitempty"`
 	GitHubLimit string `json:"githubLimit,omitempty"`
@@ -145,6 +154,8 @@ func (s *Server) fail(w http.ResponseWriter, err error) answer {
 	switch a.kind {
 	case errDenied:
 		out.OK = new(bool)
+	case kv.ErrReserved:
+		out.Reason = reasonReserved
 	case errTooLarge:
 		out.Limit, out.GitHubLimit = strconv.FormatInt(s.o.MaxBody, 10)+" bytes", "25 MB"
 	}

@@ -71,6 +71,8 @@ type wireTask struct {
 	Delivery       wireOrigin    `json:"delivery"`
 	Attempts       []wireAttempt `json:"attempts"`
 	Outbox         []wireOutbox  `json:"outbox"`
+	// Events are the newest that were reported to the task's stream.
+	Events []wireEvent `json:"events"`
 }
 
 // wireOrigin names the delivery that a task came from.
@@ -95,7 +97,7 @@ func (s *Server) taskOf(r *task.Record) wireTask {
 		SupersededBy: r.SupersededBy, SupersedeKey: r.SupersedeKey, NotBefore: r.NotBefore, Kind: r.Kind, Source: r.Source,
 		InstallationID: r.InstallationID, HeadSHA: r.HeadSHA, Commander: r.Commander, CreatedAt: r.CreatedAt,
 		Delivery: wireOrigin{ID: r.DeliveryID, Seq: r.DeliverySeq},
-		Attempts: make([]wireAttempt, 0, len(r.AttemptLog)), Outbox: []wireOutbox{},
+		Attempts: make([]wireAttempt, 0, len(r.AttemptLog)), Outbox: []wireOutbox{}, Events: []wireEvent{},
 	}
 	for _, a := range r.AttemptLog {
 		t.Attempts = append(t.Attempts, wireAttempt{

@@ -36,6 +36,10 @@ type Options struct {
 	// Outbox and OutboxStore answer what is sent out; both or none.
 	Outbox      OutboxList
 	OutboxStore OutboxStore
+	// Operator answers the signed routes of operator tasks.
+	Operator *Operator
+	// Events takes and shows what is reported of tasks.
+	Events Events
 	// Switch pauses and resumes claims.
 	Switch Switch
 	// Auditor is told of reads, denials and mutations; nil: nobody is.

@@ -3,8 +3,10 @@ package ingest
 import (
 	"context"
 	"io"
+	"time"
 
 	"github.com/belay-run/belay/kv"
+	"github.com/belay-run/belay/kv/operator"
 	"github.com/belay-run/belay/kv/outbox"
 	"github.com/belay-run/belay/kv/task"
 	"github.com/belay-run/belay/kv/view"
@@ -61,6 +63,56 @@ type OutboxStore interface {
 	Resolve(ctx context.Context, id outbox.ID, how outbox.Resolution, reason, by string) (outbox.Record, *outbox.Record, error)
 }
 
+// OperatorStore keeps operator tasks. Read returns nil where there is none of
+// the owner's; kv.ErrPoisoned, to the owner only, where its events are not
+// belay's. Tenant is the one that an id was proposed under.
+type OperatorStore interface {
+	Propose(ctx context.Context, o operator.Owner, id operator.RequestID, in operator.Intent) (kv.OperatorResult, error)
+	Confirm(ctx context.Context, o operator.Owner, id operator.RequestID, rev int) (kv.OperatorResult, error)
+	Read(ctx context.Context, o operator.Owner, id operator.RequestID) (*operator.Task, error)
+	Tenant(ctx context.Context, id operator.RequestID) (tenant string, ok bool, err error)
+}
+
+// Tenancy says which tenant a repository belongs to now; an error where that
+// is not to be known.
+type Tenancy interface {
+	RepoTenant(ctx context.Context, repo string) (string, error)
+}
+
+// Nonces uses up the nonces of signed requests; kv.ErrExists: it was before.
+type Nonces interface {
+	Use(ctx context.Context, key, nonce string) error
+}
+
+// Releases records consents to heads of pull requests; kv.ErrConflict where
+// another came meanwhile, existing where it was recorded before.
+type Releases interface {
+	Approve(ctx context.Context, repoID int64, number int, head string, owner operator.Owner, at time.Time) (r kv.Release, existing bool, err error)
+}
+
+// Pull is a pull request that belay opened for an issue.
+type Pull struct {
+	RepoID int64
+	Issue  int
+}
+
+// Pulls finds pull requests that belay opened; kv.ErrNotFound if it did not.
+type Pulls interface {
+	Pull(ctx context.Context, repo string, number int) (Pull, error)
+}
+
+// Waker has the consumer of operator tasks look at one again.
+type Waker interface {
+	Wake(ctx context.Context, tenant string, id operator.RequestID) error
+}
+
+// Events keeps what is reported of streams. Append answers kv.ErrReserved for
+// a stream of the operator tasks.
+type Events interface {
+	Append(ctx context.Context, e kv.StreamEvent) (duplicate bool, err error)
+	Last(ctx context.Context, stream string, n int) ([]kv.StreamEvent, error)
+}
+
 // Logs opens the whole output of an attempt; fs.ErrNotExist if it is not kept
 // on this machine.
 type Logs interface {
@@ -85,6 +137,12 @@ const (
 	AuditResume   = "resume"
 	AuditConflict = "conflict"
 	AuditResolve  = "resolve"
+
+	AuditPropose   = "operator_propose"
+	AuditConfirm   = "operator_confirm"
+	AuditReconcile = "operator_reconcile"
+	AuditRelease   = "operator_release"
+	AuditEvent     = "event"
 )
 
 // Prober tells how the process and its store are.

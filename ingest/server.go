@@ -60,6 +60,9 @@ func (s *Server) publicRoutes() http.Handler {
 	r.HandleFunc(webhookPath, s.webhook)
 	r.HandleFunc(webhookPath+"/{source}", s.unknownSource)
 	s.healthRoutes(r, publicReady)
+	if s.o.Operator != nil {
+		r.Mount("/api/operator", s.operatorRoutes(r))
+	}
 	r.Mount("/api", s.apiRoutes(r))
 	return r
 }

@@ -75,6 +75,9 @@ func (s *Server) showTask(w http.ResponseWriter, r *http.Request, c Caller) erro
 		if t.Outbox, err = s.outboxOf(c, rec.ID); err != nil {
 			return err
 		}
+		if t.Events, err = s.eventsOf(r.Context(), rec.ID); err != nil {
+			return err
+		}
 		out.Task = t
 	}
 	writeJSON(w, http.StatusOK, out)
@@ -84,9 +87,16 @@ func (s *Server) showTask(w http.ResponseWriter, r *http.Request, c Caller) erro
 // findTask reads the record of the route's task, or, where admission has made
 // none yet, its delivery. What is out of the caller's scope is unknown.
 func (s *Server) findTask(r *http.Request, c Caller) (task.Record, *kv.Logged, error) {
-	id := task.ID(strings.ToLower(chi.URLParam(r, "id")))
 	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
 	defer cancel()
+	return s.taskFor(ctx, c, task.ID(strings.ToLower(chi.URLParam(r, "id"))))
+}
+
+// taskFor is findTask for an id.
+func (s *Server) taskFor(ctx context.Context, c Caller, id task.ID) (task.Record, *kv.Logged, error) {
+	if s.o.Tasks == nil || s.o.TaskStore == nil {
+		return task.Record{}, nil, errUnknownTask
+	}
 	inst, logged, err := s.locate(ctx, id)
 	if err != nil {
 		return task.Record{}, nil, err
