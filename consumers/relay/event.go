@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/belay-run/belay/kv/operator"
 	"github.com/belay-run/belay/kv/outbox"
 	"github.com/belay-run/belay/kv/task"
 )
@@ -51,6 +52,60 @@ type EventData struct {
 	Attempts       int               `json:"attempts"`
 	CreatedAt      task.Time         `json:"created_at"`
 	UpdatedAt      task.Time         `json:"updated_at"`
+}
+
+// OperatorEventType is the type of the event that tells an operator of the
+// issue that was created for a request.
+const OperatorEventType = "run.belay.operator.submitted"
+
+// operatorEvent is a CloudEvents 1.0 event in JSON format, like Event.
+type operatorEvent struct {
+	SpecVersion     string            `json:"specversion"`
+	ID              outbox.ID         `json:"id"`
+	Source          string            `json:"source"`
+	Type            string            `json:"type"`
+	Subject         string            `json:"subject"`
+	Time            task.Time         `json:"time"`
+	DataContentType string            `json:"datacontenttype"`
+	Data            OperatorEventData `json:"data"`
+}
+
+// OperatorEventData is what became of an operator's request.
+type OperatorEventData struct {
+	RequestID    operator.RequestID `json:"request_id"`
+	State        operator.State     `json:"state"`
+	Tenant       string             `json:"tenant"`
+	Operator     string             `json:"operator"`
+	Conversation string             `json:"conversation"`
+	Repo         string             `json:"repo"`
+	Title        string             `json:"title"`
+	IssueNumber  int                `json:"issue_number"`
+	IssueURL     string             `json:"issue_url"`
+	// Evidence is "answer" for GitHub's own, "marker" for an issue that was found.
+	Evidence   string    `json:"evidence"`
+	AttemptID  string    `json:"attempt_id"`
+	ProposedAt task.Time `json:"proposed_at"`
+	ApprovedAt task.Time `json:"approved_at"`
+}
+
+// OperatorEvent is the payload that tells an operator of a request's issue.
+func OperatorEvent(t operator.Task, id outbox.ID) ([]byte, error) {
+	if t.State != operator.StateSubmitted {
+		return nil, fmt.Errorf("make event of %s request %s: there is no issue to tell of", t.State, t.ID)
+	}
+	payload, err := json.Marshal(operatorEvent{
+		SpecVersion: "1.0", ID: id, Source: "/operator/" + t.Owner.Tenant, Type: OperatorEventType,
+		Subject: string(t.ID), Time: task.At(t.UpdatedAt), DataContentType: "application/json",
+		Data: OperatorEventData{
+			RequestID: t.ID, State: t.State, Tenant: t.Owner.Tenant, Operator: t.Owner.Operator, Conversation: t.Owner.Conversation,
+			Repo: t.Intent.Repo, Title: task.Cut(t.Intent.Title, maxEventText), IssueNumber: t.Issue.Number, IssueURL: t.Issue.URL,
+			Evidence: t.Evidence, AttemptID: t.AttemptID, ProposedAt: task.At(t.ProposedAt), ApprovedAt: task.At(t.ApprovedAt),
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode event of request %s: %w", t.ID, err)
+	}
+	return payload, nil
 }
 
 // CallbackChannel is the name of the channel of a configured callback.

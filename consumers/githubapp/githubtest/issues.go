@@ -45,6 +45,14 @@ func (s *Server) Issues(repo int64) []Issue {
 	return out
 }
 
+// Hide makes lists of issues read empty, as those of GitHub may for a while
+// after one was made, or ends that.
+func (s *Server) Hide(repo int64, hidden bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.repos[repo].hidden = hidden
+}
+
 func (s *Server) issue(r *repository, i Issue, p *Pull) *issue {
 	if i.Number == 0 || r.issue(i.Number) != nil {
 		i.Number = 1
@@ -107,6 +115,10 @@ func (s *Server) listIssues(c *call) {
 		state = "open"
 	}
 	all := []object{}
+	if c.repo.hidden {
+		reply(c.w, http.StatusOK, all)
+		return
+	}
 	for _, i := range slices.Backward(c.repo.issues) {
 		if state != "all" && i.State != state || q.Get("creator") != "" && !strings.EqualFold(q.Get("creator"), i.Login) || i.updated.Before(since) {
 			continue

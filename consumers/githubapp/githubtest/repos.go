@@ -35,6 +35,7 @@ type repository struct {
 	checks       []*check
 	issues       []*issue // pull requests among them
 	comments     []*comment
+	hidden       bool // lists of issues read empty
 }
 
 func (r *repository) full() string { return r.Owner + "/" + r.Name }

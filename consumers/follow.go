@@ -1,0 +1,108 @@
+package consumers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// followBatch is how many messages are asked for at once.
+	followBatch = 64
+	// followHeartbeat bounds how long a dead pull stays unnoticed (J10).
+	followHeartbeat = 5 * time.Second
+)
+
+// follower hands the messages of a durable consumer to a function, several at
+// once. What the function does not acknowledge comes again.
+type follower struct {
+	js               jetstream.JetStream
+	stream, consumer string
+	parallel         int
+	// restore makes a deleted durable again.
+	restore func(ctx context.Context, stream, consumer string) error
+	handle  func(msg jetstream.Msg)
+	log     *slog.Logger
+	now     func() time.Time
+
+	last atomic.Int64 // unix nanoseconds of the last sign of the pull
+}
+
+// run pulls until ctx ends and what is being handled is done.
+func (f *follower) run(ctx context.Context) {
+	f.last.Store(f.now().UnixNano())
+	for ctx.Err() == nil {
+		if err := f.pull(ctx); err != nil && ctx.Err() == nil {
+			f.log.Warn("pull ended, opening it again", "class", "pull_"+f.consumer, "err", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(reopenWait):
+			}
+		}
+	}
+}
+
+// lastSign is when the pull last proved to be alive.
+func (f *follower) lastSign() time.Time { return time.Unix(0, f.last.Load()) }
+
+func (f *follower) bind(ctx context.Context) (jetstream.Consumer, error) {
+	cons, err := f.js.Consumer(ctx, f.stream, f.consumer)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		if err = f.restore(ctx, f.stream, f.consumer); err == nil {
+			cons, err = f.js.Consumer(ctx, f.stream, f.consumer)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bind consumer %s: %w", f.consumer, err)
+	}
+	return cons, nil
+}
+
+func (f *follower) pull(ctx context.Context) error {
+	cons, err := f.bind(ctx)
+	if err != nil {
+		return err
+	}
+	it, err := cons.Messages(jetstream.PullMaxMessages(followBatch), jetstream.PullExpiry(2*followHeartbeat),
+		jetstream.PullHeartbeat(followHeartbeat), jetstream.WithMessagesErrOnMissingHeartbeat(true))
+	if err != nil {
+		return fmt.Errorf("pull from %s: %w", f.consumer, err)
+	}
+	defer it.Stop()
+	stop := context.AfterFunc(ctx, it.Stop)
+	defer stop()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	slots := make(chan struct{}, f.parallel)
+	for {
+		// A missing heartbeat ends Next after two of them, so a wait that is
+		// longer and times out was alive all the while.
+		msg, err := it.Next(jetstream.NextMaxWait(3 * followHeartbeat))
+		switch {
+		case errors.Is(err, jetstream.ErrMsgIteratorClosed) && ctx.Err() != nil:
+			return nil
+		case errors.Is(err, nats.ErrTimeout):
+			f.last.Store(f.now().UnixNano())
+			continue
+		case err != nil:
+			return fmt.Errorf("pull from %s: %w", f.consumer, err)
+		}
+		f.last.Store(f.now().UnixNano())
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return nil // it comes again
+		}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			f.handle(msg)
+		})
+	}
+}
