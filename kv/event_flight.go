@@ -40,7 +40,7 @@ func (s *EventStore) InFlight(ctx context.Context) ([]operator.Task, error) {
 	}
 	var out []operator.Task
 	for _, subject := range slices.Sorted(maps.Keys(info.State.Subjects)) {
-		tenant, id, ok := ofSubject(subject)
+		tenant, id, ok := ParseOperatorSubject(subject)
 		if !ok {
 			continue
 		}
@@ -53,13 +53,6 @@ func (s *EventStore) InFlight(ctx context.Context) ([]operator.Task, error) {
 		}
 	}
 	return out, nil
-}
-
-// ofSubject is the inverse of OperatorSubject for requests of this store.
-func ofSubject(subject string) (tenant string, id operator.RequestID, ok bool) {
-	tenant, text, ok := strings.Cut(strings.TrimPrefix(subject, operator.SubjectPrefix), ".")
-	id, err := operator.ParseRequestID(text)
-	return tenant, id, ok && err == nil
 }
 
 // wakePrefix begins the subjects of wake-ups; no stream keeps them.
@@ -77,7 +70,7 @@ func (s *EventStore) Wake(_ context.Context, tenant string, id operator.RequestI
 // OnWake calls f for every Wake, of whatever process, until stop is called.
 func (s *EventStore) OnWake(f func(tenant string, id operator.RequestID)) (stop func() error, err error) {
 	sub, err := s.js.Conn().Subscribe(wakePrefix+".*.*", func(m *nats.Msg) {
-		if tenant, id, ok := ofSubject(strings.TrimPrefix(m.Subject, wakePrefix+".")); ok {
+		if tenant, id, ok := ParseOperatorSubject(strings.TrimPrefix(m.Subject, "belay.wake.")); ok {
 			f(tenant, id)
 		}
 	})

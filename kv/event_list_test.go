@@ -22,7 +22,7 @@ func TestEveryRequestIsListed(t *testing.T) {
 		id, rev := d.request(s)
 		want = append(want, kv.OperatorRequest{Tenant: ann.Tenant, ID: id, Events: rev})
 	}
-	_, err = d.env.JS.Publish(t.Context(), "operator.invotek.no-uuid", []byte("{}"))
+	_, err = d.js.Publish(t.Context(), "operator.invotek.no-uuid", []byte("{}"))
 	require.NoError(t, err)
 	got, err := d.store.Requests(t.Context())
 	require.NoError(t, err)
