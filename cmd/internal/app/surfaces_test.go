@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -261,4 +262,41 @@ func commented(number int, login, text string) string {
 		`"sender":{"login":%q},"issue":{"number":%d,"title":"Issue %[2]d","body":"b","user":{"login":"octocat"},"labels":[],"updated_at":%[3]q},`+
 		`"comment":{"id":1,"body":%[4]q,"user":{"login":%[1]q},"created_at":%[3]q,"updated_at":%[3]q}}`,
 		login, number, time.Now().UTC().Format(time.RFC3339), text)
+}
+
+// TestFleetShowsOneOfEach: another process takes a task over from one that was
+// killed, or frozen and woke again, in the middle of showing it.
+func TestFleetShowsOneOfEach(t *testing.T) {
+	t.Parallel()
+	for name, stop := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "frozen": syscall.SIGSTOP} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			gh := stand(t)
+			f := newFleet(t)
+			f.job.AppID, f.job.APIURL, f.job.KeyFile = gh.AppID(), gh.URL(), f.file("app.pem", string(gh.PrivateKey()))
+			f.job.Script = fixes
+			a := spawn(t, f.job)
+			f.speakTo(a)
+			over := make(chan struct{})
+			gh.Fail(githubtest.Fault{Op: githubtest.OpCreatePull, Kind: githubtest.Hold, Until: over, Held: func() { _ = a.cmd.Process.Signal(stop) }})
+			id := f.accept(1)
+			natstest.Eventually(t, "the pull request to be opened", func() bool { return gh.Count(githubtest.OpCreatePull) == 1 })
+			f.speakTo(spawn(t, f.job))
+			got := f.await(id, "review")
+			require.Equal(t, []string{"interrupted", "completed"}, outcomes(got))
+			n := len(gh.Mutations())
+			close(over)
+			if stop == syscall.SIGSTOP {
+				a.signal(syscall.SIGCONT) // it hears the answer, and has nothing to say
+				a.signal(syscall.SIGTERM)
+				a.wait()
+			}
+			require.Len(t, gh.Mutations(), n)
+			require.Len(t, gh.Checks(99), 1)
+			require.Equal(t, "success", gh.Checks(99)[0].Conclusion)
+			require.Len(t, gh.Comments(99, 1), 1)
+			require.Contains(t, gh.Comments(99, 1)[0].Body, "mended")
+			require.Len(t, gh.Pulls(99), 2)
+		})
+	}
 }
