@@ -47,6 +47,8 @@ type App struct {
 	worker    atomic.Pointer[consumers.Worker]
 	admit     *consumers.AdmitLoop
 	relay     atomic.Pointer[relay.Relay]
+	events    *kv.EventStore // nil without [operator] repo
+	reports   reports
 	github    *consumers.GitHub        // nil without an App
 	channels  map[string]relay.Channel // by their names; filled before anything is sent
 	redact    *redact.Redactor
@@ -100,6 +102,7 @@ func (a *App) Start(ctx context.Context) error {
 			return errors.Join(err, a.Stop(sctx))
 		}
 	}
+	a.checkTenancy(ctx)
 	a.openDoors(true)
 	if err := n.send(notifyReady); err != nil {
 		a.log.Warn("service manager not told", "err", err)
@@ -160,6 +163,12 @@ func (a *App) openStores(ctx context.Context) error {
 	a.store.SetHooks(a.o.StoreHooks)
 	a.deliv.Hooks = a.o.StoreHooks
 	a.cleanups.push("audit trail", parting(a.audit.Close))
+	if err := a.openEvents(ctx); err != nil {
+		return err
+	}
+	if err := a.openReports(ctx); err != nil {
+		return err
+	}
 	return a.openOutbox(ctx)
 }
 

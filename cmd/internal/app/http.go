@@ -116,6 +116,7 @@ func (a *App) startHTTP(ctx context.Context) error {
 	a.http, err = ingest.New(ingest.Options{
 		Log: l, Tasks: a.view, TaskStore: l, Deliveries: l, Commands: l, Logs: l, Prober: l, Switch: l,
 		Outbox: a.view, OutboxStore: lateOutbox{a},
+		Operator: a.operatorDesk(), Events: lateEvents{a},
 		Auditor: l,
 		Config:  a.routing.Load, Secrets: func() []github.Secret { return sec },
 		Access: func() ingest.Access { return acc },
