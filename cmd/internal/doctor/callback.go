@@ -7,7 +7,7 @@ import (
 
 // callbacks checks who is told of what became of tasks.
 func (d *doctor) callbacks() {
-	used := map[string]bool{}
+	used := map[string]bool{d.c.Operator.Callback: true}
 	for _, f := range d.c.Familiars {
 		used[f.Callback] = true
 	}

@@ -46,6 +46,7 @@ func Check(ctx context.Context, o Options) Findings {
 	d.api()
 	d.familiars()
 	d.callbacks()
+	d.operator()
 	if o.Probe != nil {
 		d.online(ctx)
 	}

@@ -25,6 +25,8 @@ type Server struct {
 	Drift []string
 	// UsedPercent is how full the store is, 0 where it has no limit.
 	UsedPercent int
+	// Remapped are requests that the configuration's tenants would strand.
+	Remapped []Remap
 }
 
 // fullPercent is how full a store may be without a warning.
@@ -51,6 +53,7 @@ func (d *doctor) online(ctx context.Context) {
 	for _, line := range s.Drift {
 		d.warn("streams", line, "start `belay serve`, which applies streams.json, and see its log for what the server refused")
 	}
+	d.remaps(s.Remapped)
 	if s.UsedPercent > fullPercent {
 		d.warn("storage.dir", fmt.Sprintf("the store is %d%% full", s.UsedPercent), "free some space, or shorten the retention under [storage]")
 	}

@@ -47,6 +47,9 @@ func (p *natsProbe) Inspect(ctx context.Context) (Server, error) {
 	if s.Drift, err = drift(ctx, js, p.c.NATS.Replicas); err != nil {
 		return Server{}, err
 	}
+	if s.Remapped, err = remapped(ctx, js, p.c); err != nil {
+		return Server{}, err
+	}
 	info, err := js.AccountInfo(ctx)
 	if err != nil {
 		return Server{}, fmt.Errorf("ask for the store's size: %w", err)
