@@ -114,6 +114,7 @@ func (c *cli) commands() []*cobra.Command {
 		c.tasksCommand(),
 		c.deliveriesCommand(),
 		c.outboxCommand(),
+		c.operatorCommand(),
 		c.pauseCommand(),
 		c.resumeCommand(),
 		c.natsCommand(),
