@@ -399,7 +399,9 @@ func TestTheOperatorIsToldOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, rec)
 
-	callback := func(o *IssuesOptions) { o.Callback, o.To = relay.CallbackChannel("cockpit"), "https://cockpit.example/" }
+	callback := func(o *IssuesOptions) {
+		o.Callback, o.To = relay.CallbackChannel("cockpit"), "https://cockpit.example/"
+	}
 	d := c.desk(callback)
 	for range 2 {
 		require.NoError(t, d.run(key))

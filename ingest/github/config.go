@@ -1,6 +1,10 @@
 package github
 
-import "time"
+import (
+	"time"
+
+	"github.com/belay-run/belay/kv/task"
+)
 
 // Config is what routing needs to know of a source. Its caller validates it;
 // routing only reads it.
@@ -24,6 +28,10 @@ type Config struct {
 	// SurfacesReady tells whether workers can ask GitHub for a commander's
 	// permission and answer there. Until then gated commands are ignored.
 	SurfacesReady bool
+	// Operator reads for which operator request an issue of a repository was
+	// made, nil if its body does not begin with a marker that the App signed.
+	// It is pure; nil knows no operators.
+	Operator func(repoID int64, body string) *task.Operator `json:"-"`
 	// DedupeDays is how long a delivery is remembered; a payload older than
 	// that by its own time could be a replay. 0 sets no limit.
 	DedupeDays int

@@ -134,6 +134,11 @@ func (d *decoder) issue(key []byte) error {
 		return d.keep(&i.Body)
 	case "updated_at":
 		return d.instant(&i.UpdatedAt)
+	case "user":
+		return d.login(&i.Author)
+	case "performed_via_github_app":
+		i.App = 0
+		return d.object(d.only("id", func() error { return d.id(&i.App) }))
 	case "pull_request":
 		i.IsPullRequest = d.next() == '{'
 	}

@@ -34,6 +34,8 @@ type Issue struct {
 	Number        int
 	Title         string
 	Body          string
+	Author        string
+	App           int64 // performed_via_github_app.id, 0 if no App made it
 	IsPullRequest bool
 	UpdatedAt     time.Time
 }

@@ -100,6 +100,7 @@ func (o view) issue() Issue {
 	_, pr := o.m["pull_request"].(map[string]any)
 	return Issue{
 		Number: o.ordinal("number"), Title: o.text("title"), Body: o.text("body"), IsPullRequest: pr,
+		Author: o.at("user").name("login", isLogin), App: o.at("performed_via_github_app").id("id"),
 		UpdatedAt: o.time("updated_at"),
 	}
 }

@@ -40,7 +40,7 @@ func Route(cfg *Config, h Headers, ev *Event, now time.Time) task.Delivery {
 		return d
 	}
 	spec.CloneURL, spec.DefaultBranch = ev.Repository.CloneURL, ev.Repository.DefaultBranch
-	spec.HeadSHA, spec.Once = ev.PullRequest.HeadSHA, once(h.Event)
+	spec.HeadSHA, spec.Once, spec.Operator = ev.PullRequest.HeadSHA, once(h.Event), cfg.operator(ev)
 	d.Task = spec
 	return d
 }
@@ -55,7 +55,7 @@ func decide(cfg *Config, h Headers, ev *Event, now time.Time) (*task.Spec, task.
 	if foreign(cfg, h) {
 		return nil, task.ForeignApp
 	}
-	if cfg.ours(ev.Sender) {
+	if cfg.ours(ev.Sender) && !(h.Event == "issues" && cfg.operator(ev) != nil) {
 		return nil, task.Self
 	}
 	actions, ok := routes[h.Event]
@@ -86,6 +86,19 @@ func decide(cfg *Config, h Headers, ev *Event, now time.Time) (*task.Spec, task.
 		return nil, task.NoGitHubApp
 	}
 	return w.spec, ""
+}
+
+// operator reads for which operator request the event's issue was made. The
+// marker counts only in an issue that the App itself made: whoever reads one
+// can copy it.
+func (c *Config) operator(ev *Event) *task.Operator {
+	if c.Operator == nil || ev.Issue.IsPullRequest || ev.Repository.ID == 0 {
+		return nil
+	}
+	if viaApp := c.AppID != 0 && ev.Issue.App == c.AppID; !viaApp && !c.ours(ev.Issue.Author) {
+		return nil
+	}
+	return c.Operator(ev.Repository.ID, ev.Issue.Body)
 }
 
 // foreign reports whether the hook is of another App than the source's.

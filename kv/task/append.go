@@ -10,11 +10,11 @@ import (
 // The number of fields that Append writes. A record with another number has
 // one that it does not know: encoding/json writes it then.
 const (
-	recordFields   = 38
+	recordFields   = 39
 	attemptFields  = 9
 	kindFields     = 11
 	deliveryFields = 14
-	specFields     = 9
+	specFields     = 10
 )
 
 var (
@@ -74,6 +74,9 @@ func (r *Record) appendResult(w *writer) {
 	w.optStr("check_run_url", r.CheckRunURL)
 	w.optStr("summary", r.Summary)
 	w.optStr("surfaces", string(r.Surfaces))
+	if r.Operator != nil {
+		w.any("operator", r.Operator)
+	}
 	if len(r.Intents) > 0 {
 		w.any("intents", r.Intents)
 	}
@@ -140,6 +143,9 @@ func (d *Delivery) Append(b []byte) ([]byte, error) {
 		if s.Once {
 			w.key("once")
 			w.b = append(w.b, "true"...)
+		}
+		if s.Operator != nil {
+			w.any("operator", s.Operator)
 		}
 		w.b = append(w.b, '}')
 	}

@@ -97,6 +97,16 @@ type Spec struct {
 	// Once marks events whose body names a single occurrence, for which a
 	// repeated body is a replay (DESIGN §6).
 	Once bool `json:"once,omitempty"`
+	// Operator is set if the issue carries a verified operator marker.
+	Operator *Operator `json:"operator,omitempty"`
+}
+
+// Operator names the request, and its attempt, that a task's issue was made
+// for.
+type Operator struct {
+	Tenant    string `json:"tenant"`
+	RequestID string `json:"request_id"`
+	AttemptID string `json:"attempt_id"`
 }
 
 // Review is what orders the reviews of one pull request.

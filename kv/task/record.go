@@ -124,6 +124,7 @@ type Record struct {
 	CheckRunURL    string       `json:"check_run_url,omitempty"`
 	Summary        string       `json:"summary,omitempty"`
 	Surfaces       SurfaceState `json:"surfaces,omitempty"`
+	Operator       *Operator    `json:"operator,omitempty"`
 	Intents        []Intent     `json:"intents,omitempty"`
 	OutboxNext     int          `json:"outbox_next,omitempty"` // number of the next intent, over all ends of the task
 	AttemptLog     []Attempt    `json:"attempt_log,omitempty"`
@@ -164,7 +165,7 @@ func New(d Delivery, seq uint64, at Time) (Record, error) {
 		InstallationID: d.InstallationID, RepoID: d.RepoID, Repo: d.Repo,
 		CloneURL: s.CloneURL, DefaultBranch: s.DefaultBranch, FamiliarID: s.FamiliarID,
 		Kind: s.Kind, Commander: s.Commander, State: Queued, Title: s.Kind.Title(), Number: s.Kind.Number(),
-		HeadSHA: s.HeadSHA, CreatedAt: at, UpdatedAt: at,
+		HeadSHA: s.HeadSHA, Operator: s.Operator, CreatedAt: at, UpdatedAt: at,
 	}
 	if s.Kind.Name == ReviewPullRequest {
 		r.SupersedeKey = fmt.Sprintf("%s#%d", d.Repo, s.Kind.PRNumber)

@@ -1,5 +1,7 @@
 package task
 
+import "encoding/json"
+
 // Scan reads a delivery as encoding/json does, only faster; on false it is as
 // it was, and encoding/json has the word.
 func (d *Delivery) Scan(data []byte) bool {
@@ -67,6 +69,8 @@ func (s *Spec) scan(key, value []byte) bool {
 		return ScanString(value, &s.DefaultBranch)
 	case "once":
 		return ScanBool(value, &s.Once)
+	case "operator":
+		return s.Operator == nil && json.Unmarshal(value, &s.Operator) == nil
 	case "review":
 		if s.Review != nil || isNull(value) {
 			return false

@@ -17,6 +17,7 @@ import (
 
 	"github.com/belay-run/belay/consumers"
 	"github.com/belay-run/belay/consumers/executor"
+	"github.com/belay-run/belay/consumers/githubapp"
 	"github.com/belay-run/belay/consumers/relay"
 	"github.com/belay-run/belay/ingest"
 	"github.com/belay-run/belay/ingest/github"
@@ -49,6 +50,8 @@ type App struct {
 	relay     atomic.Pointer[relay.Relay]
 	events    *kv.EventStore // nil without [operator] repo
 	reports   reports
+	issues    atomic.Pointer[consumers.Issues]
+	appClient *githubapp.Client        // nil without an App
 	github    *consumers.GitHub        // nil without an App
 	channels  map[string]relay.Channel // by their names; filled before anything is sent
 	redact    *redact.Redactor
@@ -94,7 +97,7 @@ func (a *App) Start(ctx context.Context) error {
 	}
 	defer close(up)
 	for _, step := range []func(context.Context) error{
-		a.startHTTP, a.startNATS, a.connect, a.openStores, a.openGitHub, a.startView, a.startExecutor, a.startRelay, a.startConsumers,
+		a.startHTTP, a.startNATS, a.connect, a.openStores, a.openGitHub, a.startView, a.startExecutor, a.startRelay, a.startIssues, a.startConsumers,
 	} {
 		if err := step(ctx); err != nil {
 			sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
@@ -153,6 +156,7 @@ func (a *App) openStores(ctx context.Context) error {
 	}
 	r := routing(a.o.Config)
 	r.StoreSince = a.deliv.Since()
+	r.Operator = a.operatorOf
 	a.routing.Store(r)
 	if a.store, err = kv.OpenTaskStore(ctx, a.js); err != nil {
 		return err
@@ -249,7 +253,7 @@ func (a *App) startConsumers(ctx context.Context) error {
 		return err
 	}
 	a.admit = consumers.NewAdmitLoop(a.js, adm, a.restore, a.reg)
-	a.probe = &prober{store: a.store, view: a.view, worker: w, admit: a.admit, relay: &a.relay, boot: a.o.Boot, beat: beatEvery(a.o.BeatEvery), now: a.o.Now}
+	a.probe = &prober{store: a.store, view: a.view, worker: w, admit: a.admit, relay: &a.relay, issues: &a.issues, boot: a.o.Boot, beat: beatEvery(a.o.BeatEvery), now: a.o.Now}
 	if err := w.Start(ctx); err != nil {
 		return err
 	}

@@ -33,6 +33,7 @@ func (a *App) openGitHub(context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.appClient = client
 	a.cleanups.push("github", func(context.Context) error { client.Close(); return nil })
 	a.github = consumers.NewGitHub(consumers.GitHubOptions{
 		Clients: map[string]*githubapp.Client{task.DefaultSource: client},

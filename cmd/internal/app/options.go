@@ -39,6 +39,10 @@ type Options struct {
 	RetainEvery time.Duration
 	// Hooks hold the worker's steps in tests; nil in production.
 	Hooks *consumers.Hooks
+	// IssueHooks hold the steps of an operator's issue in tests, SearchFirst
+	// overrides the pause before one that may be lost is looked for.
+	IssueHooks  *consumers.IssueHooks
+	SearchFirst time.Duration
 	// StoreHooks are failpoints of the task store and the delivery log.
 	StoreHooks *kv.Hooks
 }

@@ -121,7 +121,7 @@ func (a *App) startRelay(context.Context) error {
 			return ch, ok
 		},
 		Derive: relay.Deriver(a.view, a.store, a.outbox), Restore: a.restore,
-		Finished: a.relayed,
+		Finished: a.finished,
 		Disabled: func(channel, reason string) { a.audit.Record(auditDisabled, "", "", channel+": "+reason) },
 		Redact:   a.redact, Logger: a.log, Now: a.o.Now, Registerer: a.reg, Waits: a.o.RelayWaits,
 	})

@@ -25,6 +25,7 @@ type prober struct {
 	worker *consumers.Worker
 	admit  *consumers.AdmitLoop
 	relay  *atomic.Pointer[relay.Relay]
+	issues *atomic.Pointer[consumers.Issues]
 	boot   task.BootID
 	beat   time.Duration
 	now    func() time.Time
@@ -66,6 +67,11 @@ func (p *prober) Ready(ctx context.Context) []ingest.Condition {
 		}
 		if age := p.now().Sub(rp.LastSweep); age > 5*time.Minute {
 			fail("sweep", "look at the log for class relay_sweep", "the outbox was not swept for %s", age.Round(time.Second))
+		}
+	}
+	if i := p.issues.Load(); i != nil {
+		if age := p.now().Sub(i.LastSign()); age > limit+10*time.Second {
+			fail("issues", "look at `nats consumer info OPERATOR issues`", "the creation of issues shows no sign of life for %s", age.Round(time.Second))
 		}
 	}
 	return out

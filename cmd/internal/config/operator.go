@@ -23,6 +23,9 @@ type Operator struct {
 	Tenants map[string]string `toml:"tenants"`
 	// Reserved are words that are no tenant's id.
 	Reserved []string `toml:"reserved"`
+	// Labels are put on each issue that is created; one that triggers a
+	// familiar makes it work at once.
+	Labels []string `toml:"labels"`
 	// Callback is the name of the callback that is told of created issues;
 	// empty for none.
 	Callback string `toml:"callback"`
