@@ -55,6 +55,11 @@ func newReceiver(t *testing.T) *receiver {
 	return rc
 }
 
+// callbackSecret is the receiver's key as it is configured.
+func callbackSecret() redact.Secret {
+	return redact.Secret("whsec_" + base64.StdEncoding.EncodeToString(callbackKey))
+}
+
 // events are what came, as `<outbox id> <type>`.
 func (rc *receiver) events() []string {
 	rc.mu.Lock()
@@ -75,9 +80,8 @@ func (rc *receiver) awaits(want ...string) {
 // calling makes a familiar call a receiver back.
 func calling(rc *receiver) func(*rig) {
 	return func(r *rig) {
-		secret := redact.Secret("whsec_" + base64.StdEncoding.EncodeToString(callbackKey))
 		r.cfg.Callbacks = []config.Callback{{
-			Name: "ci", URL: rc.srv.URL + "/hook?token=hidden", Secrets: []redact.Secret{secret}, AllowPrivate: true, Timeout: 10 * time.Second,
+			Name: "ci", URL: rc.srv.URL + "/hook?token=hidden", Secrets: []redact.Secret{callbackSecret()}, AllowPrivate: true, Timeout: 10 * time.Second,
 		}}
 		r.cfg.Familiars[0].Callback = "ci"
 		r.opts.RelayWaits = []time.Duration{0, time.Millisecond, time.Millisecond}

@@ -23,6 +23,7 @@ import (
 	"github.com/belay-run/belay/consumers"
 	"github.com/belay-run/belay/kv"
 	"github.com/belay-run/belay/kv/natsserver"
+	"github.com/belay-run/belay/kv/operator"
 	"github.com/belay-run/belay/kv/redact"
 	"github.com/belay-run/belay/kv/task"
 )
@@ -45,6 +46,11 @@ type job struct {
 	// AppID, KeyFile and APIURL are an App's, on a stand-in of GitHub.
 	AppID           int64
 	KeyFile, APIURL string
+	// CallbackURL is told of the issues of operators; "" takes no requests of
+	// theirs.
+	CallbackURL string
+	// Ahead is how far the process's clock is.
+	Ahead time.Duration
 	// Point is where the process kills itself with SIGKILL, once.
 	Point string
 }
@@ -127,6 +133,14 @@ func (j job) options() Options {
 		Config:      cfg, Logger: NewLogger(os.Stderr, slog.LevelDebug, time.Now), Version: "test", NATSListen: natsserver.ListenNone,
 		BeatEvery: j.Beat, Backoff: func(int) time.Duration { return 0 },
 	}
+	if j.CallbackURL != "" {
+		cfg.Operator.Repo, cfg.Operator.Callback = "acme/api", "ci"
+		cfg.Operator.Keys = []config.OperatorKey{{ID: "worker", Secret: deskSecret}}
+		cfg.Callbacks = []config.Callback{{
+			Name: "ci", URL: j.CallbackURL, Secrets: []redact.Secret{callbackSecret()}, AllowPrivate: true, Timeout: 10 * time.Second,
+		}}
+		o.Now = func() time.Time { return time.Now().Add(j.Ahead) }
+	}
 	j.arm(&o)
 	return o
 }
@@ -141,6 +155,8 @@ func (j job) arm(o *Options) {
 			select {}
 		}
 	}
+	posted := func(operator.RequestID) { die("posted") }
+	o.IssueHooks, o.SearchFirst = &consumers.IssueHooks{Posted: posted}, 10*time.Millisecond
 	step := func(name string) func(task.ID) { return func(task.ID) { die(name) } }
 	o.Hooks = &consumers.Hooks{
 		Picked: step("picked"), BeforeClaim: step("claiming"), Claimed: step("claimed"), Pinned: step("pinned"),

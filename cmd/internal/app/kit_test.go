@@ -49,6 +49,8 @@ type rig struct {
 	log  *lockedBuffer
 	app  *App
 	web  *http.Client
+	// ahead is how far the process's clock is.
+	ahead time.Duration
 }
 
 // newRig prepares a process that is quick to start: no port of NATS, messages

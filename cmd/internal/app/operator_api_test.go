@@ -42,14 +42,18 @@ type requestNow struct {
 // operate sends a request that ann signed in conversation c1.
 func (r *rig) operate(method, path, body string) (int, requestNow) {
 	r.t.Helper()
-	a := r.do(method, r.app.URL()+path, body, signedHeaders(method, path, body, uuid.NewString())...)
+	a := r.do(method, r.app.URL()+path, body, signedHeaders(method, path, body, uuid.NewString(), r.ahead)...)
 	var out requestNow
 	require.NoError(r.t, json.Unmarshal([]byte(a.body), &out), a.body)
 	return a.status, out
 }
 
-func signedHeaders(method, path, body, nonce string) []string {
-	stamp := strconv.FormatInt(time.Now().Unix(), 10)
+func signedHeaders(method, path, body, nonce string, ahead ...time.Duration) []string {
+	now := time.Now()
+	for _, d := range ahead {
+		now = now.Add(d)
+	}
+	stamp := strconv.FormatInt(now.Unix(), 10)
 	return []string{
 		"Content-Type", "application/json", "X-Belay-Key", "worker", "X-Belay-Timestamp", stamp, "X-Belay-Nonce", nonce,
 		"X-Belay-Operator", "ann", "X-Belay-Conversation", "c1",
