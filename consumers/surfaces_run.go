@@ -2,6 +2,7 @@ package consumers
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -138,6 +139,9 @@ func (w *Worker) publish(r *run, st Stage, rep executor.Report) ending {
 	case pub.Stale:
 		return w.overtakenBy(ctx, r, &githubapp.StaleError{Head: r.record.HeadSHA, Live: pub.Live, Closed: pub.Closed})
 	case passing(err):
+		if unshown, jerr := json.Marshal(outcomeOf(rep)); jerr == nil {
+			e.Result.Unshown = unshown
+		}
 		w.log.Warn("result could not be shown, the outbox will close what is open", "class", "publish", "task_id", r.id, "err", err)
 	case err != nil:
 		e.shown = true

@@ -185,7 +185,12 @@ func TestDT77AResultThatGitHubDoesNotTakeIsKept(t *testing.T) {
 	s.runner.f = func(_ context.Context, j executor.Job) executor.Report {
 		s.gh.Fail(githubtest.Fault{Kind: githubtest.ErrorBefore, Times: -1})
 		r := completed()
-		r.Contract = &executor.Result{Status: task.ResultNeedsInput, ExitReason: executor.ExitAmbiguousSpec, Summary: "Which one?", Review: executor.Review{Mode: executor.ReviewNone}}
+		r.Contract = &executor.Result{
+			Status: task.ResultNeedsInput, ExitReason: executor.ExitAmbiguousSpec, Summary: "Which one?", Review: executor.Review{
+				Mode: executor.ReviewComment, EvidenceStatus: executor.EvidencePartial, ReviewedFiles: []string{"a.go"},
+				Findings: []executor.Finding{{Severity: executor.SeverityHigh, File: "a.go", Line: 3, Title: "A door that squeaks", Body: "Oil it."}},
+			},
+		}
 		r.Result.Status, r.Result.Summary, r.Result.Reason = task.ResultNeedsInput, "Which one?", "ambiguous_spec"
 		return r
 	}
@@ -198,6 +203,7 @@ func TestDT77AResultThatGitHubDoesNotTakeIsKept(t *testing.T) {
 	s.close(id)
 	require.Equal(t, []string{"queued", "in_progress", "completed:action_required"}, s.check().History)
 	require.Contains(t, s.body(1), "Which one?")
+	require.Contains(t, s.body(1), "A door that squeaks", "the findings too")
 	n := len(s.gh.Mutations())
 	s.close(id)
 	require.Len(t, s.gh.Mutations(), n, "closing again edits nothing")

@@ -35,6 +35,9 @@ func cutText(r task.Record, limit int) task.Record {
 		log[i].Detail, log[i].Tail = task.Cut(log[i].Detail, limit), task.Cut(log[i].Tail, limit)
 	}
 	r.AttemptLog = log
+	if len(r.Unshown) > 4*limit {
+		r.Unshown = nil // it cannot be cut; the summary is still there
+	}
 	r.Summary, r.Reason, r.Title = task.Cut(r.Summary, limit), task.Cut(r.Reason, limit), task.Cut(r.Title, limit)
 	for _, s := range []*string{
 		&r.Kind.IssueBody, &r.Kind.CommentBody, &r.Kind.DiffHunk, &r.Kind.Body, &r.Kind.IssueTitle, &r.Kind.PRTitle, &r.Kind.Custom.Title,

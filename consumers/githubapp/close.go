@@ -2,6 +2,7 @@ package githubapp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -10,8 +11,8 @@ import (
 
 // CloseCheck shows in its check run, from the record alone, how a task ended:
 // by recovery, a person or a newer task, or with a result that Finish could
-// not publish (what the record keeps of it: status, summary, pull request). It
-// opens none; it may be repeated.
+// not publish, which the record then has in full. It opens none, no pull
+// request either; it may be repeated.
 func (s *Surfaces) CloseCheck(ctx context.Context, t task.Record, why string) error {
 	repo, card, err := s.ended(&t, why)
 	if err != nil {
@@ -44,9 +45,19 @@ func (s *Surfaces) ended(t *task.Record, why string) (Repo, Card, error) {
 	card.Why = why
 	if t.ResultStatus != "" && (card.Phase == Failed || card.Phase == Done) {
 		card.Phase, card.PullNumber, card.PullURL = Done, t.PRNumber, t.PRURL
-		card.Outcome = &Outcome{Status: t.ResultStatus, ExitReason: t.Reason, Summary: t.Summary}
+		card.Outcome = outcomeIn(t)
 	}
 	return repo, card, nil
+}
+
+// outcomeIn is the result in full, if the record has it because GitHub did not
+// take it, else what the record keeps of every result.
+func outcomeIn(t *task.Record) *Outcome {
+	var o Outcome
+	if len(t.Unshown) > 0 && json.Unmarshal(t.Unshown, &o) == nil {
+		return &o
+	}
+	return &Outcome{Status: t.ResultStatus, ExitReason: t.Reason, Summary: t.Summary}
 }
 
 func phaseOf(t *task.Record) Phase {

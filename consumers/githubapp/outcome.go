@@ -9,13 +9,13 @@ import (
 // Outcome is what a run ended with, as the command's validated and redacted
 // result says. The worker makes it from the executor's.
 type Outcome struct {
-	Status     task.ResultStatus
-	ExitReason string
-	Summary    string
-	PRBody     string
-	Branch     string
-	Commits    int
-	Review     *Review // nil: the result is no review
+	Status     task.ResultStatus `json:"status,omitempty"`
+	ExitReason string            `json:"exit_reason,omitempty"`
+	Summary    string            `json:"summary,omitempty"`
+	PRBody     string            `json:"pr_body,omitempty"`
+	Branch     string            `json:"branch,omitempty"`
+	Commits    int               `json:"commits,omitempty"`
+	Review     *Review           `json:"review,omitempty"` // nil: the result is no review
 }
 
 // Evidence says how much of the code a review saw.
@@ -30,30 +30,30 @@ const (
 
 // Review is the review of a result.
 type Review struct {
-	Evidence         Evidence
-	ReviewedFiles    []string
-	SupportingFiles  []string
-	Findings         []Finding
-	Tests            []TestRun
-	NoFindingsReason string
-	Limitations      []string
+	Evidence         Evidence  `json:"evidence,omitempty"`
+	ReviewedFiles    []string  `json:"reviewed_files,omitempty"`
+	SupportingFiles  []string  `json:"supporting_files,omitempty"`
+	Findings         []Finding `json:"findings,omitempty"`
+	Tests            []TestRun `json:"tests,omitempty"`
+	NoFindingsReason string    `json:"no_findings_reason,omitempty"`
+	Limitations      []string  `json:"limitations,omitempty"`
 }
 
 // Finding is one remark; line 0 is the whole file.
 type Finding struct {
-	Severity       string // critical, high, medium, low, info
-	File           string
-	Line           int
-	Title          string
-	Body           string
-	Recommendation string
+	Severity       string `json:"severity,omitempty"` // critical, high, medium, low, info
+	File           string `json:"file,omitempty"`
+	Line           int    `json:"line,omitempty"`
+	Title          string `json:"title,omitempty"`
+	Body           string `json:"body,omitempty"`
+	Recommendation string `json:"recommendation,omitempty"`
 }
 
 // TestRun is a command that the review ran.
 type TestRun struct {
-	Command string
-	Status  string
-	Output  string
+	Command string `json:"command,omitempty"`
+	Status  string `json:"status,omitempty"`
+	Output  string `json:"output,omitempty"`
 }
 
 // severities in the order in which findings are shown.

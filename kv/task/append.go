@@ -10,7 +10,7 @@ import (
 // The number of fields that Append writes. A record with another number has
 // one that it does not know: encoding/json writes it then.
 const (
-	recordFields   = 39
+	recordFields   = 40
 	attemptFields  = 9
 	kindFields     = 11
 	deliveryFields = 14
@@ -76,6 +76,9 @@ func (r *Record) appendResult(w *writer) {
 	w.optStr("surfaces", string(r.Surfaces))
 	if r.Operator != nil {
 		w.any("operator", r.Operator)
+	}
+	if len(r.Unshown) > 0 {
+		w.any("unshown", r.Unshown)
 	}
 	if len(r.Intents) > 0 {
 		w.any("intents", r.Intents)

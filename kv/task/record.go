@@ -125,9 +125,12 @@ type Record struct {
 	Summary        string       `json:"summary,omitempty"`
 	Surfaces       SurfaceState `json:"surfaces,omitempty"`
 	Operator       *Operator    `json:"operator,omitempty"`
-	Intents        []Intent     `json:"intents,omitempty"`
-	OutboxNext     int          `json:"outbox_next,omitempty"` // number of the next intent, over all ends of the task
-	AttemptLog     []Attempt    `json:"attempt_log,omitempty"`
+	// Unshown is a result that GitHub did not take when the task ended, for
+	// whoever closes its surfaces; its shape is theirs.
+	Unshown    []byte    `json:"unshown,omitempty"`
+	Intents    []Intent  `json:"intents,omitempty"`
+	OutboxNext int       `json:"outbox_next,omitempty"` // number of the next intent, over all ends of the task
+	AttemptLog []Attempt `json:"attempt_log,omitempty"`
 	// Tombstone marks what is left of a task whose retention is over.
 	Tombstone bool `json:"tombstone,omitempty"`
 	CreatedAt Time `json:"created_at"`

@@ -130,6 +130,8 @@ type Result struct {
 	Reason      string
 	Detail      string
 	Tail        string
+	// Unshown is the result in full, if GitHub did not take it.
+	Unshown []byte
 }
 
 // Finish writes the terminal state, the results and the closed attempt
@@ -144,6 +146,7 @@ func (r Record) Finish(h Holder, res Result, at time.Time) (Record, error) {
 	}
 	n.ResultStatus, n.Summary, n.Reason = res.Status, res.Summary, res.Reason
 	n.Branch, n.PRNumber, n.PRURL = res.Branch, res.PRNumber, res.PRURL
+	n.Unshown = res.Unshown
 	if res.CheckRunURL != "" {
 		n.CheckRunURL = res.CheckRunURL
 	}
@@ -236,7 +239,7 @@ func (r Record) Retry(at time.Time) (Record, error) {
 	}
 	n.BudgetFrom, n.SpentBefore = n.Attempts, 0
 	n.NotBefore, n.Reason, n.ResultStatus, n.Summary, n.Intents = Time{}, "", "", "", nil
-	n.Branch, n.PRNumber, n.PRURL = "", 0, "" // null until terminal (DT-35)
+	n.Branch, n.PRNumber, n.PRURL, n.Unshown = "", 0, "", nil // null until terminal (DT-35)
 	return n, nil
 }
 
