@@ -221,3 +221,39 @@ func TestOB52EventsOfARun(t *testing.T) {
 		return err == nil
 	})
 }
+
+// OT-66: a stream with what is no event of it is an error to its owner, and
+// nothing at all to others; nothing is written.
+func TestOT66PoisonedRequestOverHTTP(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, operating).start()
+	id := uuid.NewString()
+	status, _ := r.operate("POST", tasksPath, `{"requestId":"`+id+`","title":"Fix the door","body":""}`)
+	require.Equal(t, 201, status)
+	_, err := r.app.js.Publish(t.Context(), kv.OperatorSubject("invotek", operator.RequestID(id)), []byte("foreign"))
+	require.NoError(t, err)
+	path := tasksPath + "/" + id
+	for _, as := range []struct {
+		operator string
+		status   int
+		body     string
+	}{{"ann", 500, `{"error":"internal error"}`}, {"bob", 404, `{"code":"NotFound"}`}} {
+		for _, q := range [][3]string{{"GET", path, ""}, {"POST", path + "/confirm", `{"revision":1}`}, {"POST", path + "/reconcile", `{}`}} {
+			h := signedHeaders(q[0], q[1], q[2], uuid.NewString())
+			if as.operator != "ann" {
+				stamp, nonce := strconv.FormatInt(time.Now().Unix(), 10), uuid.NewString()
+				h = []string{
+					"Content-Type", "application/json", "X-Belay-Key", "worker", "X-Belay-Timestamp", stamp, "X-Belay-Nonce", nonce,
+					"X-Belay-Operator", as.operator, "X-Belay-Conversation", "c1",
+					"X-Belay-Signature", ingest.SignOperatorRequest([]byte(deskSecret), q[0], q[1], stamp, nonce, as.operator, "c1", []byte(q[2])),
+				}
+			}
+			a := r.do(q[0], r.app.URL()+q[1], q[2], h...)
+			require.Equal(t, as.status, a.status, "%s %v", as.operator, q)
+			require.JSONEq(t, as.body, a.body)
+		}
+	}
+	s, err := r.app.js.Stream(t.Context(), kv.StreamOperator)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, s.CachedInfo().State.Msgs)
+}
