@@ -189,3 +189,13 @@ func TestOperatorAnswers(t *testing.T) {
 	require.Equal(t, exitError, got.code)
 	require.JSONEq(t, `{"code":"Conflict"}`, got.out, "scripts see the code")
 }
+
+// What was reported of a task is shown with it.
+func TestTasksShowEvents(t *testing.T) {
+	t.Parallel()
+	s := newStub(t, says(200, strings.Replace(oneTask, `"outbox":[]`,
+		`"outbox":[],"events":[{"id":"e1","type":"progress","data":{"step":"a\u001b[31m"},"at":"2026-03-04T05:04:00.000000Z"},{"id":"e2","type":"heartbeat","at":"2026-03-04T05:04:05.000000Z"}]`, 1)))
+	got := try(t, nil, "tasks", "show", "t1", "--server", s.URL)
+	require.Equal(t, exitOK, got.code, got.err)
+	require.Contains(t, got.out, "\nevent 2026-03-04T05:04:00.000000Z progress {\"step\":\"a\\u001b[31m\"}\nevent 2026-03-04T05:04:05.000000Z heartbeat\n")
+}

@@ -54,6 +54,14 @@ type taskDetail struct {
 	} `json:"delivery"`
 	Attempts []taskAttempt `json:"attempts"`
 	Outbox   []outboxItem  `json:"outbox"`
+	Events   []taskEvent   `json:"events"`
+}
+
+// taskEvent is something that was reported of a task.
+type taskEvent struct {
+	Type string          `json:"type"`
+	Data json.RawMessage `json:"data"`
+	At   string          `json:"at"`
 }
 
 // taskAttempt is one run of a task.
@@ -202,7 +210,28 @@ func (c *cli) showTask(t *taskDetail) error {
 			return err
 		}
 	}
+	if err := c.showEvents(t.Events); err != nil {
+		return err
+	}
 	return c.showOutbox(t.Outbox)
+}
+
+// maxData is how many runes of an event's data are shown.
+const maxData = 100
+
+// showEvents writes what was reported of a task, the newest last.
+func (c *cli) showEvents(events []taskEvent) error {
+	if len(events) > 0 {
+		if _, err := fmt.Fprintln(c.out); err != nil {
+			return fmt.Errorf("write events: %w", err)
+		}
+	}
+	for _, e := range events {
+		if _, err := fmt.Fprintln(c.out, strings.TrimSpace("event "+safe(e.At)+" "+safe(e.Type)+" "+safe(cut(string(e.Data), maxData)))); err != nil {
+			return fmt.Errorf("write events: %w", err)
+		}
+	}
+	return nil
 }
 
 func (c *cli) showAttempt(at taskAttempt) error {
