@@ -18,11 +18,13 @@ type closing struct {
 	store *kv.TaskStore
 	now   func() time.Time
 	close func(ctx context.Context, t task.Record, why string) error
+	// always: it matters whatever is open.
+	always bool
 }
 
 // CheckChannel closes check runs of ended tasks.
 func (g *GitHub) CheckChannel(store *kv.TaskStore, now func() time.Time) relay.Channel {
-	return &closing{store, now, func(ctx context.Context, t task.Record, why string) error {
+	return &closing{store: store, now: now, close: func(ctx context.Context, t task.Record, why string) error {
 		s, err := g.surfaces(&t, Grip{})
 		if err != nil {
 			return err
@@ -33,7 +35,7 @@ func (g *GitHub) CheckChannel(store *kv.TaskStore, now func() time.Time) relay.C
 
 // CommentChannel makes the status comments of ended tasks say so.
 func (g *GitHub) CommentChannel(store *kv.TaskStore, now func() time.Time) relay.Channel {
-	return &closing{store, now, func(ctx context.Context, t task.Record, why string) error {
+	return &closing{store: store, now: now, close: func(ctx context.Context, t task.Record, why string) error {
 		s, err := g.surfaces(&t, Grip{})
 		if err != nil {
 			return err
@@ -56,7 +58,7 @@ func (c *closing) Deliver(ctx context.Context, m relay.Message) relay.Answer {
 		return relay.Answer{Verdict: relay.Final, Reason: fmt.Sprintf("the task's record cannot be read: %v", err)}
 	case t.Tombstone:
 		return relay.Answer{Verdict: relay.Final, Reason: "the task is past its retention"}
-	case !t.State.Terminal() || t.Surfaces != task.SurfacesOpen:
+	case !c.always && (!t.State.Terminal() || t.Surfaces != task.SurfacesOpen):
 		return relay.Answer{Verdict: relay.Delivered, Reason: "nothing is open"}
 	}
 	return c.answer(c.close(ctx, t, why(&t)))

@@ -16,6 +16,8 @@ const (
 	BucketState    = "STATE"
 	ConsumerAdmit  = "admit"
 	ConsumerTasks  = "tasks"
+	// ConsumerReleases is told of what happens to pull requests.
+	ConsumerReleases = "releases"
 )
 
 // First tokens of the keys of bucket STATE (DESIGN §4).

@@ -45,10 +45,10 @@ func TestSecondReconcileChangesNothing(t *testing.T) {
 	set := embedded(t)
 	changes, err := streams.Diff(t.Context(), env.JS, set, streams.Options{})
 	require.NoError(t, err)
-	require.Len(t, changes, 9)
+	require.Len(t, changes, 10)
 
 	r := reconcile(t, env.JS, set, streams.Options{})
-	require.Equal(t, []string{"WEBHOOKS", "WEBHOOKS/admit", "WEBHOOKS/tasks", "KV_STATE", "KV_STATE/relay",
+	require.Equal(t, []string{"WEBHOOKS", "WEBHOOKS/admit", "WEBHOOKS/tasks", "WEBHOOKS/releases", "KV_STATE", "KV_STATE/relay",
 		"OPERATOR", "OPERATOR/issues", "EVENTS", "AUDIT"}, names(r.Created))
 	require.Empty(t, r.Updated)
 
@@ -229,7 +229,7 @@ func TestSmallDisk(t *testing.T) {
 	env := natstest.New(t, natstest.WithoutStreams(), natstest.WithMaxFileStore(800<<20))
 	r, err := streams.Reconcile(t.Context(), env.JS, embedded(t), streams.Options{})
 	require.NoError(t, err)
-	require.Len(t, r.Created, 7)
+	require.Len(t, r.Created, 8)
 	require.Equal(t, []string{"EVENTS", "AUDIT"}, names(r.Refused))
 	require.EqualValues(t, 512<<20, config(t, env.JS, "EVENTS").MaxBytes)
 	require.EqualValues(t, 256<<20, config(t, env.JS, "AUDIT").MaxBytes)

@@ -156,8 +156,12 @@ func TestConsumersAreAsDesigned(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string][]string{
-		"WEBHOOKS/admit":  {"webhook.*.*.task.>", "webhook.*.*.ignored.installation_deleted", "webhook.*.*.ignored.closed"},
-		"WEBHOOKS/tasks":  {"webhook.*.*.task.>"},
+		"WEBHOOKS/admit": {"webhook.*.*.task.>", "webhook.*.*.ignored.installation_deleted", "webhook.*.*.ignored.closed"},
+		"WEBHOOKS/tasks": {"webhook.*.*.task.>"},
+		"WEBHOOKS/releases": {
+			"webhook.*.*.task.review_pull_request", "webhook.*.*.ignored.self", "webhook.*.*.ignored.unroutable",
+			"webhook.*.*.ignored.scope", "webhook.*.*.ignored.closed",
+		},
 		"KV_STATE/relay":  {"$KV.STATE.outbox.>"},
 		"OPERATOR/issues": {"operator.>"},
 	}, got)

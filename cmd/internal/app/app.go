@@ -51,6 +51,7 @@ type App struct {
 	events    *kv.EventStore // nil without [operator] repo
 	reports   reports
 	issues    atomic.Pointer[consumers.Issues]
+	gates     *consumers.ReleaseGate // nil without an App or [operator] repo
 	appClient *githubapp.Client        // nil without an App
 	github    *consumers.GitHub        // nil without an App
 	channels  map[string]relay.Channel // by their names; filled before anything is sent
@@ -97,7 +98,7 @@ func (a *App) Start(ctx context.Context) error {
 	}
 	defer close(up)
 	for _, step := range []func(context.Context) error{
-		a.startHTTP, a.startNATS, a.connect, a.openStores, a.openGitHub, a.startView, a.startExecutor, a.startRelay, a.startIssues, a.startConsumers,
+		a.startHTTP, a.startNATS, a.connect, a.openStores, a.openGitHub, a.openGates, a.startView, a.startExecutor, a.startRelay, a.startIssues, a.startGates, a.startConsumers,
 	} {
 		if err := step(ctx); err != nil {
 			sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)

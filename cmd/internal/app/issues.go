@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/belay-run/belay/consumers"
+	"github.com/belay-run/belay/consumers/githubapp"
 	"github.com/belay-run/belay/consumers/relay"
+	"github.com/belay-run/belay/kv"
 	"github.com/belay-run/belay/kv/operator"
 	"github.com/belay-run/belay/kv/outbox"
 	"github.com/belay-run/belay/kv/task"
@@ -47,6 +49,36 @@ func (a *App) startIssues(context.Context) error {
 		defer cancel()
 		return issues.Stop(sctx)
 	})
+	return nil
+}
+
+// openGates makes what holds pull requests of operators' issues. Its channel
+// has to be there before anything is sent.
+func (a *App) openGates(ctx context.Context) error {
+	if a.appClient == nil || a.events == nil {
+		return nil
+	}
+	gates, err := kv.OpenGateStore(ctx, a.js)
+	if err != nil {
+		return err
+	}
+	gates.SetHooks(a.o.StoreHooks)
+	a.gates = consumers.NewReleaseGate(consumers.ReleaseOptions{
+		JS: a.js, Store: a.store, Gates: gates, Releases: a.reports.releases,
+		Clients: map[string]*githubapp.Client{task.DefaultSource: a.appClient}, Restore: a.restore,
+		Audit:  func(kind, repo, detail string) { a.audit.Record(kind, "", repo, detail) },
+		Logger: a.log, Now: a.o.Now, Registerer: a.reg,
+	})
+	a.channels[channelRelease] = a.gates.Channel()
+	return nil
+}
+
+// startGates starts it.
+func (a *App) startGates(context.Context) error {
+	if a.gates != nil {
+		a.gates.Start()
+		a.cleanups.push("releases", a.gates.Stop)
+	}
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belay-run/belay/consumers"
 	"github.com/belay-run/belay/consumers/githubapp/githubtest"
 	"github.com/belay-run/belay/kv/natstest"
 	"github.com/belay-run/belay/kv/operator"
@@ -44,9 +45,10 @@ func TestOT88ARequestBecomesAnIssueAndWork(t *testing.T) {
 	t.Parallel()
 	gh, rc := stand(t), newReceiver(t)
 	r := newRig(t, onGitHub(gh), operating, calling(rc), func(r *rig) {
-		r.cfg.Operator.Callback, r.cfg.Operator.Labels = "ci", []string{"bug"}
-	}).start()
-	r.cfg.Familiars[0].Callback = ""
+		r.cfg.Operator.Callback, r.cfg.Operator.Labels, r.cfg.Familiars[0].Callback = "ci", []string{"bug"}, ""
+	})
+	r.command(fixes)
+	r.start()
 	id := uuid.NewString()
 	r.approve(id)
 	r.awaitRequest(id, operator.StateDelivered)
@@ -55,9 +57,9 @@ func TestOT88ARequestBecomesAnIssueAndWork(t *testing.T) {
 	made := issues[len(issues)-1]
 	require.Equal(t, []string{"bug"}, made.Labels)
 	require.Equal(t, 1, gh.Requests(githubtest.OpCreateIssue))
-	metrics := r.do("GET", r.app.AdminURL()+"/metrics", "").body
-	require.Contains(t, metrics, `belay_operator_requests{state="delivered"} 1`)
-	require.Contains(t, metrics, `belay_operator_posts_total{outcome="created"} 1`)
+	for _, line := range []string{`belay_operator_requests{state="delivered"} 1`, `belay_operator_posts_total{outcome="created"} 1`} {
+		natstest.Eventually(t, line, func() bool { return strings.Contains(r.do("GET", r.app.AdminURL()+"/metrics", "").body, line) })
+	}
 	require.Equal(t, 200, r.do("GET", r.app.AdminURL()+"/readyz", "").status)
 
 	natstest.Eventually(t, "the App's login", func() bool { return r.app.routing.Load().AppLogin != "" })
@@ -70,11 +72,28 @@ func TestOT88ARequestBecomesAnIssueAndWork(t *testing.T) {
 	require.Equal(t, "self", r.post("issues", uuid.NewString(), event(1, "It squeaks.")).text("ignored"))
 	run := r.post("issues", uuid.NewString(), event(made.Number, made.Body)).text("task")
 	require.NotEmpty(t, run)
-	r.await(run, "done")
+	r.await(run, "review")
 	rec, _, err := r.app.store.Get(t.Context(), 7, task.ID(run))
 	require.NoError(t, err)
 	require.Equal(t, id, rec.Operator.RequestID)
 	require.Equal(t, "invotek", rec.Operator.Tenant)
+
+	// OT-92: what the task opened is held until exactly its head is released.
+	release := func() (out string) {
+		for _, k := range gh.Checks(99) {
+			if k.Name == consumers.ReleaseCheck && k.HeadSHA == githubtest.SHA("fix") {
+				out = k.Conclusion
+			}
+		}
+		return out
+	}
+	natstest.Eventually(t, "the pull request to be held", func() bool { return release() == "action_required" })
+	r.restart()
+	body := fmt.Sprintf(`{"number":%d,"head":%q}`, rec.PRNumber, githubtest.SHA("fix"))
+	status, _ := r.operate("POST", tasksPath+"/"+id+"/release", body)
+	require.Equal(t, 200, status)
+	natstest.Eventually(t, "the pull request to be released", func() bool { return release() == "success" })
+	require.Equal(t, 1, gh.Requests(githubtest.OpCreateIssue))
 }
 
 // TestOT19KillAtEveryStepOfAnAttempt is the matrix of kill -9 over the life

@@ -71,7 +71,11 @@ func (l lateOperator) Use(ctx context.Context, key, nonce string) error {
 }
 
 func (l lateOperator) Approve(ctx context.Context, repoID int64, number int, head string, owner operator.Owner, at time.Time) (kv.Release, bool, error) {
-	return l.a.reports.releases.Approve(ctx, repoID, number, head, owner, at)
+	r, existing, err := l.a.reports.releases.Approve(ctx, repoID, number, head, owner, at)
+	if err == nil && l.a.gates != nil {
+		l.a.gates.Wake(repoID, number)
+	}
+	return r, existing, err
 }
 
 // Pull finds the task that opened a pull request, in the read model; its

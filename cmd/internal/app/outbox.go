@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/belay-run/belay/cmd/internal/config"
+	"github.com/belay-run/belay/consumers"
 	"github.com/belay-run/belay/consumers/relay"
 	"github.com/belay-run/belay/kv"
 	"github.com/belay-run/belay/kv/outbox"
@@ -64,6 +65,8 @@ func (a *App) openCallbacks() error {
 const (
 	channelCheck   = "github:check"
 	channelComment = "github:comment"
+	// channelRelease holds the pull request that a task opened.
+	channelRelease = "github:release"
 )
 
 // ended names the task whose surfaces are to be closed; it is the payload of
@@ -86,10 +89,13 @@ func (a *App) intents(r task.Record, n int) []task.Intent {
 			out = append(out, in)
 		}
 	}
+	payload, _ := json.Marshal(ended{r.InstallationID, r.ID}) // two plain fields always encode
+	if consumers.Held(&r) && a.gates != nil {
+		out = append(out, task.Intent{N: n + len(out), Channel: channelRelease, To: fmt.Sprintf("%s#%d", r.Repo, r.PRNumber), Payload: payload})
+	}
 	if r.Surfaces != task.SurfacesOpen {
 		return out
 	}
-	payload, _ := json.Marshal(ended{r.InstallationID, r.ID}) // two plain fields always encode
 	out = append(out, task.Intent{N: n + len(out), Channel: channelCheck, To: fmt.Sprintf("%s@%.12s", r.Repo, r.HeadSHA), Payload: payload})
 	if r.Number != 0 {
 		out = append(out, task.Intent{N: n + len(out), Channel: channelComment, To: fmt.Sprintf("%s#%d", r.Repo, r.Number), Payload: payload})
