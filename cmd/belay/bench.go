@@ -8,7 +8,7 @@ import (
 
 // benchCommand groups what proves and measures belay on the machine at hand.
 func (c *cli) benchCommand() *cobra.Command {
-	return group("bench", "Prove and measure belay on this machine", c.soakCommand(), c.benchOutboxCommand(), soakTaskCommand())
+	return group("bench", "Prove and measure belay on this machine", c.soakCommand(), c.benchOutboxCommand(), c.benchOperatorCommand(), soakTaskCommand())
 }
 
 func (c *cli) soakCommand() *cobra.Command {

@@ -41,7 +41,7 @@ func TestTwoVersionsStartTogether(t *testing.T) {
 
 	s, err := env.JS.Stream(t.Context(), "WEBHOOKS")
 	require.NoError(t, err)
-	require.Equal(t, 2, s.CachedInfo().State.Consumers)
+	require.Equal(t, 3, s.CachedInfo().State.Consumers)
 	for range 2 {
 		_, err := env.JS.Publish(t.Context(), "webhook.1.2.task.review", nil)
 		require.NoError(t, err)
