@@ -32,6 +32,31 @@
 //	           │        └─ the head moved: superseded, or queued again at the live one
 //	           └─ declined: an answer, nothing else
 //
+// Operator requests (Issues). An approved one gets its one issue:
+//
+//	approved ─▶ ready? ─▶ begin (CAS) ──Committed──▶ one POST ──201──▶ submitted ─▶ outbox ─▶ delivered
+//	                        │                            └─all else──▶ unknown ◀── the lease is over
+//	                        ├─lost: somebody else's                       │ every 5 s … 10 min, for a day
+//	                        └─no answer: reread, nothing more             └─ our own issues, by the marker ─▶ submitted
+//
+// Only the answer Committed to this very call lets it send the request (OT-15),
+// and it sends it once, whatever comes back; after that only the record is
+// repeated. What could keep the request from working (the installation, a
+// token, a limit) is asked before the license is spent. A process that was
+// not answered begins no attempt of that request again unless a person
+// confirms it anew; another process, or its next life, may make its own first
+// one, which the CAS keeps single. An issue is found by an authenticated
+// marker in the App's own issues; nothing that is not found allows anything.
+// Messages wake; every request is looked at again at start and every minute.
+// Without a callback nobody is told, and the request stays submitted.
+//
+// Releases (ReleaseGate). A pull request that a task opened for such an issue
+// is held by the check run belay/release: action_required, until an owner
+// released exactly its head. The gate is put up by the outbox as part of the
+// task's end; what the check run says follows from the live head and the
+// stored release, whoever writes it and however often. A new head has no
+// check run, so that nothing has to happen for it not to be released.
+//
 // What each failure does. Store unreachable: claims stop, results wait and
 // are written when it is back. Process killed: its attempts are closed
 // `interrupted` and spent. Message lost, doubled, replayed or late: one read.

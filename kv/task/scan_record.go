@@ -105,6 +105,8 @@ func (r *Record) scanProgress(key string, value []byte) bool {
 		return ScanBool(value, &r.Tombstone)
 	case "beaten_by":
 		return json.Unmarshal(value, &r.BeatenBy) == nil
+	case "unshown":
+		return r.Unshown == nil && json.Unmarshal(value, &r.Unshown) == nil
 	case "intents":
 		return r.Intents == nil && json.Unmarshal(value, &r.Intents) == nil
 	}
