@@ -25,8 +25,8 @@ const (
 	// releaseParallel is how many gates are looked at at once.
 	releaseParallel = 8
 	// gateTimeout bounds one look, releaseFresh is how long one is believed.
-	gateTimeout = time.Minute
-	releaseFresh   = 15 * time.Minute
+	gateTimeout  = time.Minute
+	releaseFresh = 15 * time.Minute
 )
 
 // ReleaseOptions are what a ReleaseGate is made of; all but Audit, SweepEvery

@@ -51,7 +51,7 @@ type App struct {
 	events    *kv.EventStore // nil without [operator] repo
 	reports   reports
 	issues    atomic.Pointer[consumers.Issues]
-	gates     *consumers.ReleaseGate // nil without an App or [operator] repo
+	gates     *consumers.ReleaseGate   // nil without an App or [operator] repo
 	appClient *githubapp.Client        // nil without an App
 	github    *consumers.GitHub        // nil without an App
 	channels  map[string]relay.Channel // by their names; filled before anything is sent
