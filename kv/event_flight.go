@@ -41,7 +41,7 @@ func (s *EventStore) InFlight(ctx context.Context) ([]operator.Task, error) {
 	var out []operator.Task
 	for _, subject := range slices.Sorted(maps.Keys(info.State.Subjects)) {
 		tenant, id, ok := ParseOperatorSubject(subject)
-		if !ok {
+		if !ok || s.delivered(ctx, subject) {
 			continue
 		}
 		switch t, err := s.Load(ctx, tenant, id); {
@@ -53,6 +53,17 @@ func (s *EventStore) InFlight(ctx context.Context) ([]operator.Task, error) {
 		}
 	}
 	return out, nil
+}
+
+// delivered reports whether a request's last event is the last there can be:
+// most are at their end, and need no more than this one read.
+func (s *EventStore) delivered(ctx context.Context, subject string) bool {
+	m, err := s.stream.GetLastMsgForSubject(ctx, subject)
+	if err != nil {
+		return false
+	}
+	e, _, err := operator.Decode(m.Data)
+	return err == nil && e.Kind() == operator.KindDelivered
 }
 
 // wakePrefix begins the subjects of wake-ups; no stream keeps them.

@@ -116,7 +116,7 @@ func (l lateEvents) Last(ctx context.Context, stream string, n int) ([]kv.Stream
 }
 
 // remapTimeout bounds the look for requests that a remap would strand.
-const remapTimeout = 10 * time.Second
+const remapTimeout = 3 * time.Second
 
 // checkTenancy says loudly that the configuration moved a repository to
 // another tenant while requests are in flight (OT-91). What must not happen
