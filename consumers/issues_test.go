@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belay-run/belay/consumers/githubapp"
 	"github.com/belay-run/belay/consumers/githubapp/githubtest"
 	"github.com/belay-run/belay/consumers/relay"
 	"github.com/belay-run/belay/kv"
@@ -151,16 +152,27 @@ func TestO16ARefusedIssueIsNeverSentAgain(t *testing.T) {
 			got := c.await(id, operator.StateUnknown)
 			require.Equal(t, f.reason, got.Reason)
 			require.Contains(t, d.audited(auditIssueUnknown), f.reason)
-			<-looked
-			<-looked
+			awaitLooks(t, looked, 2)
 			d.Wake(ann.Tenant, id)
 			again := c.desk().start()
 			require.NoError(t, again.sweep())
-			<-looked
+			awaitLooks(t, looked, 1)
 			require.Equal(t, operator.StateUnknown, c.read(id).State)
 			require.Equal(t, 1, c.posts())
 			require.Empty(t, c.gh.Issues(100))
 		})
+	}
+}
+
+// awaitLooks waits until issues were looked for n times.
+func awaitLooks(t *testing.T, looked <-chan struct{}, n int) {
+	t.Helper()
+	for range n {
+		select {
+		case <-looked:
+		case <-time.After(20 * time.Second):
+			require.Fail(t, "nobody looks for the issue")
+		}
 	}
 }
 
@@ -181,12 +193,16 @@ func TestO15ALostAnswerIsReconciledByTheMarker(t *testing.T) {
 	c.gh.AddIssue(100, githubtest.Issue{Title: "copied", Body: made.Body, Login: "mallory"})
 	c.gh.AddIssue(100, githubtest.Issue{Title: "altered", Body: strings.Replace(made.Body, string(id), "b5f7f7a0-0000-4000-8000-000000000001", 1), Login: c.gh.Login()})
 	c.gh.AddIssue(100, githubtest.Issue{Title: "not at its place", Body: "hm\n" + made.Body, Login: c.gh.Login()})
-	for range 3 {
-		<-looked
-	}
+	mark := githubapp.OperatorMark{Tenant: ann.Tenant, RequestID: string(id), AttemptID: "another"}
+	c.gh.AddIssue(100, githubtest.Issue{Title: "another attempt's", Body: d.o.GitHub.OperatorMarker(100, mark), Login: c.gh.Login()})
+	awaitLooks(t, looked, 3)
 	require.Equal(t, operator.StateUnknown, c.read(id).State, "an empty answer changes nothing")
 	require.Equal(t, 1, c.posts())
+	c.gh.SetIssueState(100, made.Number, "hidden") // only what is no evidence is listed
 	c.gh.Hide(100, false)
+	awaitLooks(t, looked, 3)
+	require.Equal(t, operator.StateUnknown, c.read(id).State, "what is no evidence changes nothing")
+	c.gh.SetIssueState(100, made.Number, "closed")
 	got := c.await(id, operator.StateSubmitted)
 	require.Equal(t, made.Number, got.Issue.Number)
 	require.Equal(t, operator.EvidenceMarker, got.Evidence)

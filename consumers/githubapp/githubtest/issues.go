@@ -18,6 +18,9 @@ type Issue struct {
 	Labels []string
 }
 
+// hiddenIssue is the state of an issue that lists do not show yet.
+const hiddenIssue = "hidden"
+
 // issue is an issue or, if pull is set, a pull request.
 type issue struct {
 	Issue
@@ -43,6 +46,13 @@ func (s *Server) Issues(repo int64) []Issue {
 		}
 	}
 	return out
+}
+
+// SetIssueState opens or closes an issue; "hidden" keeps it out of lists.
+func (s *Server) SetIssueState(repo int64, number int, state string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.repos[repo].issue(number).State = state
 }
 
 // Hide makes lists of issues read empty, as those of GitHub may for a while
@@ -120,7 +130,7 @@ func (s *Server) listIssues(c *call) {
 		return
 	}
 	for _, i := range slices.Backward(c.repo.issues) {
-		if state != "all" && i.State != state || q.Get("creator") != "" && !strings.EqualFold(q.Get("creator"), i.Login) || i.updated.Before(since) {
+		if i.State == hiddenIssue || state != "all" && i.State != state || q.Get("creator") != "" && !strings.EqualFold(q.Get("creator"), i.Login) || i.updated.Before(since) {
 			continue
 		}
 		if want := q.Get("labels"); want != "" && !hasAll(i.Labels, strings.Split(want, ",")) {
