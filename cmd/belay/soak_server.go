@@ -113,13 +113,22 @@ func (s *soakServer) start(ctx context.Context) error {
 	select {
 	case base := <-found:
 		if base == "" {
-			return errors.Join(errors.New("the server ended instead of starting: see its log with --keep"), s.cmd.Wait())
+			return errors.Join(fmt.Errorf("the server ended instead of starting: %s", s.lastWords()), s.cmd.Wait())
 		}
 		s.client.Store(&apiClient{http: newHTTPClient(), base: base})
 		return nil
 	case <-ctx.Done():
 		return errors.Join(fmt.Errorf("wait for the server: %w", ctx.Err()), s.kill())
 	}
+}
+
+// lastWords is the end of the server's log.
+func (s *soakServer) lastWords() string {
+	data, err := os.ReadFile(filepath.Join(s.dir, "server.log"))
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(string(data[max(0, len(data)-1000):]))
 }
 
 // greeting finds the address in what serve prints once it is ready.

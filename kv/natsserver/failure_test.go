@@ -89,6 +89,20 @@ func TestFatalErrorOfServerIsReturned(t *testing.T) {
 	start(t, natsserver.Options{Dir: dir, Listen: natsserver.ListenNone})
 }
 
+// A belay that was killed while it started a command leaves its lock to that
+// until its exec: a start right after the kill waits for it.
+func TestLockOfAKilledBelayIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	held, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	require.NoError(t, err)
+	require.NoError(t, syscall.Flock(int(held.Fd()), syscall.LOCK_EX))
+	time.AfterFunc(200*time.Millisecond, func() { _ = held.Close() })
+	s, err := natsserver.Start(t.Context(), natsserver.Options{Dir: dir, Listen: natsserver.ListenNone})
+	require.NoError(t, err)
+	require.NoError(t, s.Shutdown(t.Context()))
+}
+
 func TestDirTaken(t *testing.T) {
 	t.Parallel()
 	o := natsserver.Options{Dir: t.TempDir(), Listen: natsserver.ListenNone}

@@ -9,10 +9,17 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // lockFile is the file below the data directory that is locked.
 const lockFile = "lock"
+
+const (
+	// lockWait is how long a lock that is held is waited for.
+	lockWait = 2 * time.Second
+	lockPoll = 10 * time.Millisecond
+)
 
 // takeLock locks dir for this process. The lock goes with the returned file:
 // it ends when that is closed, and when the process dies.
@@ -21,7 +28,7 @@ func takeLock(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, diskError(dir, err)
 	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	err = flock(f)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		defer f.Close()
 		return nil, fail(ErrDirTaken, err,
@@ -35,6 +42,17 @@ func takeLock(dir string) (*os.File, error) {
 		return nil, diskError(dir, err)
 	}
 	return f, nil
+}
+
+// flock waits for the lock for lockWait: a belay that was killed while it
+// started a command leaves a copy of its lock with that, until its exec.
+func flock(f *os.File) error {
+	for over := time.Now().Add(lockWait); ; time.Sleep(lockPoll) {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(over) {
+			return err
+		}
+	}
 }
 
 // giveLock ends the lock. Closing alone would not: a process that is being
