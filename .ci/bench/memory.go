@@ -102,13 +102,31 @@ func memoryChild(ctx context.Context, args []string) error {
 	fmt.Fprintf(os.Stderr, "  %d tasks: %.0f bytes of heap each\n", job.Tasks, m.PerTask)
 	if err == nil {
 		err = retire(ctx, s)
-		m.PerTomb = per()
+		m.PerTomb = settled(ctx, per)
 	}
 	if err = errors.Join(err, s.close()); err != nil {
 		return err
 	}
 	m.usage = ownUsage()
 	return say(m)
+}
+
+// settled looks until the server has let go of the blocks that it wrote last.
+func settled(ctx context.Context, per func() float64) float64 {
+	last := per()
+	for range 10 {
+		select {
+		case <-ctx.Done():
+			return last
+		case <-time.After(6 * time.Second):
+		}
+		now := per()
+		if now > 0.98*last {
+			return now
+		}
+		last = now
+	}
+	return last
 }
 
 const day = 24 * time.Hour
