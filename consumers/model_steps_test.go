@@ -326,7 +326,17 @@ func (m *model) cancel() {
 }
 
 func (m *model) retry() {
-	m.change(func(r task.Record) (task.Record, error) { return r.Retry(time.Now()) })
+	m.change(func(r task.Record) (task.Record, error) {
+		n, err := r.Retry(time.Now())
+		if err == nil {
+			// Its record does not tell that it was retried if it never had an
+			// attempt, and the watch may miss it while it is queued.
+			m.l.mu.Lock()
+			m.l.asked[r.ID] = true
+			m.l.mu.Unlock()
+		}
+		return n, err
+	})
 }
 
 func (m *model) killAll() {
