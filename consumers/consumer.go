@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -17,28 +15,19 @@ import (
 )
 
 const (
-	// admitBatch is how many messages are asked for at once.
-	admitBatch = 64
 	// admitParallel is how many are admitted at once. Order does not matter:
 	// every decision is made anew from the pointer.
 	admitParallel = 16
 	// admitDeadline bounds one admission below the consumer's AckWait.
 	admitDeadline = 4 * time.Second
-	// reopenWait is the pause before a broken pull is opened again.
-	reopenWait = 250 * time.Millisecond
-	// admitHeartbeat bounds how long a dead pull stays unnoticed (J10).
-	admitHeartbeat = 5 * time.Second
 )
 
 // AdmitLoop feeds the messages of the durable consumer `admit` to an Admitter.
 type AdmitLoop struct {
-	js      jetstream.JetStream
-	admit   *Admitter
-	restore func(ctx context.Context, stream, consumer string) error
-	log     *slog.Logger
-	count   *prometheus.CounterVec
-	last    atomic.Int64 // unix nanoseconds of the last sign of the pull
-	now     func() time.Time
+	admit  *Admitter
+	follow *follower
+	log    *slog.Logger
+	count  *prometheus.CounterVec
 
 	mu   sync.Mutex
 	stop context.CancelFunc // nil until Start
@@ -49,7 +38,10 @@ type AdmitLoop struct {
 
 // NewAdmitLoop makes the loop; restore makes a deleted durable again.
 func NewAdmitLoop(js jetstream.JetStream, a *Admitter, restore func(ctx context.Context, stream, consumer string) error, reg prometheus.Registerer) *AdmitLoop {
-	l := &AdmitLoop{js: js, admit: a, restore: restore, log: a.log, now: a.now, done: make(chan struct{})}
+	l := &AdmitLoop{admit: a, log: a.log, done: make(chan struct{})}
+	l.follow = &follower{
+		js: js, stream: kv.StreamWebhooks, consumer: kv.ConsumerAdmit, parallel: admitParallel, restore: restore, log: a.log, now: a.now,
+	}
 	l.count = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "belay_admit_messages_total", Help: "Messages of the consumer admit by outcome.",
 	}, []string{"outcome"})
@@ -70,18 +62,11 @@ func (l *AdmitLoop) Start() {
 	pull, stop := context.WithCancel(context.Background())
 	work, cancel := context.WithCancel(context.Background())
 	l.stop, l.work = stop, cancel
-	l.last.Store(l.now().UnixNano())
+	l.follow.handle = func(msg jetstream.Msg) { l.handle(work, msg) }
+	l.follow.sign()
 	go func() {
 		defer close(l.done)
-		for pull.Err() == nil {
-			if err := l.pull(pull, work); err != nil && pull.Err() == nil {
-				l.log.Warn("pull of admit ended, opening it again", "class", "admit_pull", "err", err)
-				select {
-				case <-pull.Done():
-				case <-time.After(reopenWait):
-				}
-			}
-		}
+		l.follow.run(pull)
 	}()
 }
 
@@ -108,54 +93,7 @@ func (l *AdmitLoop) Stop(ctx context.Context) error {
 }
 
 // LastSign is when the pull last proved to be alive.
-func (l *AdmitLoop) LastSign() time.Time { return time.Unix(0, l.last.Load()) }
-
-func (l *AdmitLoop) pull(pull, work context.Context) error {
-	cons, err := l.js.Consumer(pull, kv.StreamWebhooks, kv.ConsumerAdmit)
-	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		if err = l.restore(pull, kv.StreamWebhooks, kv.ConsumerAdmit); err == nil {
-			cons, err = l.js.Consumer(pull, kv.StreamWebhooks, kv.ConsumerAdmit)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("bind consumer %s: %w", kv.ConsumerAdmit, err)
-	}
-	it, err := cons.Messages(jetstream.PullMaxMessages(admitBatch), jetstream.PullExpiry(2*admitHeartbeat),
-		jetstream.PullHeartbeat(admitHeartbeat), jetstream.WithMessagesErrOnMissingHeartbeat(true))
-	if err != nil {
-		return fmt.Errorf("pull from %s: %w", kv.ConsumerAdmit, err)
-	}
-	defer it.Stop()
-	stop := context.AfterFunc(pull, it.Drain)
-	defer stop()
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	over := make(chan struct{})
-	defer close(over)
-	slots, crew := make(chan struct{}, admitParallel), newCrew(over)
-	for {
-		// A missing heartbeat ends Next after two of them, so a wait that is
-		// longer and times out was alive all the while.
-		msg, err := it.Next(jetstream.NextMaxWait(3 * admitHeartbeat))
-		switch {
-		case errors.Is(err, jetstream.ErrMsgIteratorClosed) && pull.Err() != nil:
-			return nil
-		case errors.Is(err, nats.ErrTimeout):
-			l.last.Store(l.now().UnixNano())
-			continue
-		case err != nil:
-			return fmt.Errorf("pull from %s: %w", kv.ConsumerAdmit, err)
-		}
-		l.last.Store(l.now().UnixNano())
-		slots <- struct{}{}
-		wg.Add(1)
-		crew.run(func() {
-			defer wg.Done()
-			defer func() { <-slots }()
-			l.handle(work, msg)
-		})
-	}
-}
+func (l *AdmitLoop) LastSign() time.Time { return l.follow.lastSign() }
 
 // handle admits one message and acknowledges it; whatever goes wrong, the
 // message comes again, but for one that can never be read.

@@ -18,10 +18,13 @@ const (
 	followBatch = 64
 	// followHeartbeat bounds how long a dead pull stays unnoticed (J10).
 	followHeartbeat = 5 * time.Second
+	// reopenWait is the pause before a broken pull is opened again.
+	reopenWait = 250 * time.Millisecond
 )
 
 // follower hands the messages of a durable consumer to a function, several at
-// once. What the function does not acknowledge comes again.
+// once. What the function does not acknowledge comes again. Once ctx has ended
+// what was sent already is still handed over, so that nobody waits for it.
 type follower struct {
 	js               jetstream.JetStream
 	stream, consumer string
@@ -37,7 +40,6 @@ type follower struct {
 
 // run pulls until ctx ends and what is being handled is done.
 func (f *follower) run(ctx context.Context) {
-	f.last.Store(f.now().UnixNano())
 	for ctx.Err() == nil {
 		if err := f.pull(ctx); err != nil && ctx.Err() == nil {
 			f.log.Warn("pull ended, opening it again", "class", "pull_"+f.consumer, "err", err)
@@ -48,6 +50,9 @@ func (f *follower) run(ctx context.Context) {
 		}
 	}
 }
+
+// sign notes that the pull is alive.
+func (f *follower) sign() { f.last.Store(f.now().UnixNano()) }
 
 // lastSign is when the pull last proved to be alive.
 func (f *follower) lastSign() time.Time { return time.Unix(0, f.last.Load()) }
@@ -76,11 +81,13 @@ func (f *follower) pull(ctx context.Context) error {
 		return fmt.Errorf("pull from %s: %w", f.consumer, err)
 	}
 	defer it.Stop()
-	stop := context.AfterFunc(ctx, it.Stop)
+	stop := context.AfterFunc(ctx, it.Drain)
 	defer stop()
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	slots := make(chan struct{}, f.parallel)
+	over := make(chan struct{})
+	defer close(over)
+	slots, crew := make(chan struct{}, f.parallel), newCrew(over)
 	for {
 		// A missing heartbeat ends Next after two of them, so a wait that is
 		// longer and times out was alive all the while.
@@ -89,20 +96,32 @@ func (f *follower) pull(ctx context.Context) error {
 		case errors.Is(err, jetstream.ErrMsgIteratorClosed) && ctx.Err() != nil:
 			return nil
 		case errors.Is(err, nats.ErrTimeout):
-			f.last.Store(f.now().UnixNano())
+			f.sign()
 			continue
 		case err != nil:
 			return fmt.Errorf("pull from %s: %w", f.consumer, err)
 		}
-		f.last.Store(f.now().UnixNano())
-		select {
-		case slots <- struct{}{}:
-		case <-ctx.Done():
-			return nil // it comes again
-		}
-		wg.Go(func() {
+		f.sign()
+		slots <- struct{}{}
+		wg.Add(1)
+		crew.run(func() {
+			defer wg.Done()
 			defer func() { <-slots }()
 			f.handle(msg)
 		})
+	}
+}
+
+// every calls f now and after each interval, until ctx ends.
+func every(ctx context.Context, interval time.Duration, f func()) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		f()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
 	}
 }

@@ -159,6 +159,7 @@ func (i *Issues) Start() {
 		return
 	}
 	i.begun = true
+	i.follow.sign()
 	i.wg.Go(func() { i.follow.run(i.pull) })
 	i.wg.Go(i.sweepLoop)
 	i.wg.Go(i.searchLoop)
@@ -218,6 +219,10 @@ func (i *Issues) spawn(f func()) {
 
 // handle takes a message as what it is: a sign that a request changed.
 func (i *Issues) handle(msg jetstream.Msg) {
+	if i.pull.Err() != nil { // nothing is begun any more: another process takes it
+		_ = msg.Nak()
+		return
+	}
 	tenant, id, ok := kv.ParseOperatorSubject(msg.Subject())
 	if !ok {
 		i.met.messages.WithLabelValues("poison").Inc()
@@ -338,18 +343,11 @@ func (i *Issues) note(key requestKey, t operator.Task) {
 
 // sweepLoop finds what no message woke: at start, and every minute.
 func (i *Issues) sweepLoop() {
-	tick := time.NewTicker(i.o.SweepEvery)
-	defer tick.Stop()
-	for {
+	every(i.pull, i.o.SweepEvery, func() {
 		if err := i.sweep(); err != nil && i.pull.Err() == nil {
 			i.log.Warn("requests could not be listed, they are with the next sweep", "class", "issues_sweep", "err", err)
 		}
-		select {
-		case <-i.pull.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	})
 }
 
 func (i *Issues) sweep() error {

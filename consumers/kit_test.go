@@ -222,3 +222,6 @@ func review(n int, head, before string, at int) task.Delivery {
 	}
 	return d
 }
+
+// pull asks for one token and waits for the answer.
+func (t *tokens) pull(ctx context.Context) (*token, error) { return t.wait(ctx, t.expect(1)[0]) }

@@ -98,6 +98,7 @@ func (g *ReleaseGate) Start() {
 		return
 	}
 	g.begun = true
+	g.follow.sign()
 	g.wg.Go(func() { g.follow.run(g.work) })
 	g.wg.Go(g.sweepLoop)
 }
@@ -233,18 +234,11 @@ func releasing(r *kv.Release) githubapp.CheckUpdate {
 
 // sweepLoop finds what no event woke: at start, and every minute.
 func (g *ReleaseGate) sweepLoop() {
-	tick := time.NewTicker(g.o.SweepEvery)
-	defer tick.Stop()
-	for {
+	every(g.work, g.o.SweepEvery, func() {
 		if err := g.sweep(); err != nil && g.work.Err() == nil {
 			g.log.Warn("held pull requests could not be looked at, the next sweep does it", "class", "release_sweep", "err", err)
 		}
-		select {
-		case <-g.work.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	})
 }
 
 // sweep looks at the gates whose check run says something else than the

@@ -74,21 +74,14 @@ func (r *Retention) Start() {
 	r.stop = cancel
 	go func() {
 		defer close(r.done)
-		tick := time.NewTicker(r.o.Every)
-		defer tick.Stop()
-		for {
+		every(ctx, r.o.Every, func() {
 			if err := r.Pass(ctx); err != nil && ctx.Err() == nil {
 				r.count.WithLabelValues("failed").Inc()
 				r.o.Logger.Warn("retention did not finish, it goes on with the next pass", "class", "retention", "err", err)
 			} else if err == nil {
 				r.count.WithLabelValues("ok").Inc()
 			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-		}
+		})
 	}()
 }
 

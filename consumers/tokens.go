@@ -113,9 +113,6 @@ func (t *tokens) wait(ctx context.Context, w *waiter) (*token, error) {
 	return open(a.msg), nil
 }
 
-// pull asks for one token and waits for the answer.
-func (t *tokens) pull(ctx context.Context) (*token, error) { return t.wait(ctx, t.expect(1)[0]) }
-
 // leave takes a waiter out of the queue, if it is still there.
 func (t *tokens) leave(w *waiter, why error) {
 	t.mu.Lock()

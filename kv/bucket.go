@@ -176,3 +176,32 @@ func (b *Bucket) send(ctx context.Context, op, key string, m *nats.Msg) (uint64,
 	}
 	return ack.Sequence, nil
 }
+
+// each visits the values of all keys that match, as a watch gives them.
+func (b *Bucket) each(ctx context.Context, filter string, visit func(value []byte) error) error {
+	bucket, err := b.js.KeyValue(ctx, BucketState)
+	if err != nil {
+		return fmt.Errorf("open bucket: %w", classify(err))
+	}
+	w, err := bucket.Watch(ctx, filter, jetstream.IgnoreDeletes())
+	if err != nil {
+		return fmt.Errorf("read %s: %w", filter, classify(err))
+	}
+	defer func() { _ = w.Stop() }()
+	for {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("read %s: %w: %w", filter, ErrUnknown, ctx.Err())
+		case e, open := <-w.Updates():
+			switch {
+			case !open:
+				return fmt.Errorf("read %s: %w: watch closed", filter, ErrUnknown)
+			case e == nil:
+				return nil
+			}
+			if err := visit(e.Value()); err != nil {
+				return err
+			}
+		}
+	}
+}

@@ -104,32 +104,14 @@ func (s *GateStore) Remove(ctx context.Context, g Gate) error {
 
 // All lists the gates that can be read.
 func (s *GateStore) All(ctx context.Context) ([]Gate, error) {
-	bucket, err := s.b.js.KeyValue(ctx, BucketState)
-	if err != nil {
-		return nil, fmt.Errorf("open bucket: %w", classify(err))
-	}
-	w, err := bucket.Watch(ctx, PrefixGate+".>", jetstream.IgnoreDeletes())
-	if err != nil {
-		return nil, fmt.Errorf("list gates: %w", classify(err))
-	}
-	defer func() { _ = w.Stop() }()
 	var out []Gate
-	for {
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("list gates: %w: %w", ErrUnknown, ctx.Err())
-		case e, open := <-w.Updates():
-			switch {
-			case !open:
-				return nil, fmt.Errorf("list gates: %w: watch closed", ErrUnknown)
-			case e == nil:
-				return out, nil
-			}
-			if g, err := decodeGate(e.Value()); err == nil {
-				out = append(out, *g)
-			}
+	err := s.b.each(ctx, PrefixGate+".>", func(value []byte) error {
+		if g, err := decodeGate(value); err == nil {
+			out = append(out, *g)
 		}
-	}
+		return nil
+	})
+	return out, err
 }
 
 func encodeGate(g Gate) ([]byte, error) {

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/belay-run/belay/kv/outbox"
 	"github.com/belay-run/belay/kv/task"
 )
@@ -30,37 +28,16 @@ func (s *OutboxStore) Pending(ctx context.Context) ([]outbox.Record, error) {
 	return out, err
 }
 
-// each visits every record that can be read.
+// each visits every record that can be read; others are left alone, and the
+// read model counts them.
 func (s *OutboxStore) each(ctx context.Context, visit func(outbox.Record) error) error {
-	bucket, err := s.b.js.KeyValue(ctx, BucketState)
-	if err != nil {
-		return fmt.Errorf("open bucket: %w", classify(err))
-	}
-	w, err := bucket.Watch(ctx, PrefixOutbox+".>", jetstream.IgnoreDeletes())
-	if err != nil {
-		return fmt.Errorf("read outbox: %w", classify(err))
-	}
-	defer func() { _ = w.Stop() }()
-	for {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("read outbox: %w: %w", ErrUnknown, ctx.Err())
-		case e, open := <-w.Updates():
-			switch {
-			case !open:
-				return fmt.Errorf("read outbox: %w: watch closed", ErrUnknown)
-			case e == nil:
-				return nil
-			}
-			r, err := DecodeOutbox(e.Value())
-			if err != nil {
-				continue // left alone; the read model counts it
-			}
-			if err := visit(r); err != nil {
-				return err
-			}
+	return s.b.each(ctx, PrefixOutbox+".>", func(value []byte) error {
+		r, err := DecodeOutbox(value)
+		if err != nil {
+			return nil
 		}
-	}
+		return visit(r)
+	})
 }
 
 // PurgeTask removes every outbox record of a task, whatever its status

@@ -42,26 +42,10 @@ func (c *cli) deliveriesCommand() *cobra.Command {
 }
 
 func (c *cli) deliveriesListCommand() *cobra.Command {
-	var f listFlags
-	cmd := &cobra.Command{
-		Use:     "ls",
-		Aliases: []string{"list"},
-		Short:   "List deliveries, the newest first",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			a, err := c.dial()
-			if err != nil {
-				return err
-			}
-			p, err := f.fetch(cmd.Context(), a, deliveriesPath, "deliveries", f.query())
-			if err != nil {
-				return err
-			}
-			return c.print(p, "deliveries", "deliveries", []string{"ID", "EVENT", "REPO", "ROUTING", "RECEIVED"}, c.deliveryRow)
-		},
-	}
-	f.add(cmd)
-	return cmd
+	return c.listCommand(listing{
+		short: "List deliveries, the newest first", path: deliveriesPath, name: "deliveries", many: "deliveries",
+		head: []string{"ID", "EVENT", "REPO", "ROUTING", "RECEIVED"}, row: c.deliveryRow,
+	})
 }
 
 func (c *cli) deliveryRow(raw json.RawMessage) ([]string, error) {

@@ -44,6 +44,47 @@ func (f *listFlags) query() url.Values {
 	return q
 }
 
+// listing is what differs between the lists.
+type listing struct {
+	short      string
+	path, name string // of the API, and of the items in its answer
+	many       string // what people call them
+	head       []string
+	row        func(json.RawMessage) ([]string, error)
+	// filters are the list's own parameters, by name; empty ones are left out.
+	filters map[string]*string
+}
+
+// listCommand is a list's `ls`.
+func (c *cli) listCommand(l listing) *cobra.Command {
+	var f listFlags
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   l.short,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			a, err := c.dial()
+			if err != nil {
+				return err
+			}
+			q := f.query()
+			for name, v := range l.filters {
+				if *v != "" {
+					q.Set(name, *v)
+				}
+			}
+			p, err := f.fetch(cmd.Context(), a, l.path, l.name, q)
+			if err != nil {
+				return err
+			}
+			return c.print(p, l.many, l.name, l.head, l.row)
+		},
+	}
+	f.add(cmd)
+	return cmd
+}
+
 // page is a list as the API answers it, with its items under a name.
 type page struct {
 	items []json.RawMessage

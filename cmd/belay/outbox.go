@@ -49,41 +49,23 @@ func (c *cli) outboxCommand() *cobra.Command {
 }
 
 func (c *cli) outboxListCommand() *cobra.Command {
-	var f listFlags
-	var status, taskID, channel string
-	var unknown bool
-	cmd := &cobra.Command{
-		Use:     "ls",
-		Aliases: []string{"list"},
-		Short:   "List what was sent and what waits, the last changed first",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			a, err := c.dial()
-			if err != nil {
-				return err
-			}
-			q := f.query()
-			for name, v := range map[string]string{"status": status, "task": taskID, "channel": channel} {
-				if v != "" {
-					q.Set(name, v)
-				}
-			}
-			if unknown {
-				q.Set("unknown", "true")
-			}
-			p, err := f.fetch(cmd.Context(), a, outboxPath, "outbox", q)
-			if err != nil {
-				return err
-			}
-			return c.print(p, "outbox records", "outbox", []string{"ID", "STATUS", "CHANNEL", "TO", "TRIES", "UPDATED", "LAST ERROR"}, c.outboxRow)
-		},
-	}
-	f.add(cmd)
+	var status, taskID, channel, unknown string
+	cmd := c.listCommand(listing{
+		short: "List what was sent and what waits, the last changed first", path: outboxPath, name: "outbox", many: "outbox records",
+		head: []string{"ID", "STATUS", "CHANNEL", "TO", "TRIES", "UPDATED", "LAST ERROR"}, row: c.outboxRow,
+		filters: map[string]*string{"status": &status, "task": &taskID, "channel": &channel, "unknown": &unknown},
+	})
 	flags := cmd.Flags()
 	flags.StringVar(&status, "status", "", "only of one `status`: "+strings.Join(view.OutboxStatuses, ", "))
 	flags.StringVar(&taskID, "task", "", "only of one task `id`")
 	flags.StringVar(&channel, "channel", "", "only of one `channel`, such as callback:ci")
-	flags.BoolVar(&unknown, "unknown", false, "only those of which nobody can say whether they arrived")
+	flags.BoolFunc("unknown", "only those of which nobody can say whether they arrived", func(v string) error {
+		on, err := strconv.ParseBool(v)
+		if unknown = ""; on {
+			unknown = "true"
+		}
+		return err
+	})
 	cmd.MarkFlagsMutuallyExclusive("status", "unknown")
 	return cmd
 }

@@ -92,30 +92,12 @@ func (c *cli) tasksCommand() *cobra.Command {
 }
 
 func (c *cli) tasksListCommand() *cobra.Command {
-	var f listFlags
 	var status string
-	cmd := &cobra.Command{
-		Use:     "ls",
-		Aliases: []string{"list"},
-		Short:   "List tasks, the last changed first",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			a, err := c.dial()
-			if err != nil {
-				return err
-			}
-			q := f.query()
-			if status != "" {
-				q.Set("status", status)
-			}
-			p, err := f.fetch(cmd.Context(), a, tasksPath, "tasks", q)
-			if err != nil {
-				return err
-			}
-			return c.print(p, "tasks", "tasks", []string{"ID", "STATUS", "REPO", "TITLE", "FAMILIAR", "UPDATED"}, c.taskRow)
-		},
-	}
-	f.add(cmd)
+	cmd := c.listCommand(listing{
+		short: "List tasks, the last changed first", path: tasksPath, name: "tasks", many: "tasks",
+		head: []string{"ID", "STATUS", "REPO", "TITLE", "FAMILIAR", "UPDATED"}, row: c.taskRow,
+		filters: map[string]*string{"status": &status},
+	})
 	cmd.Flags().StringVar(&status, "status", "", "only of one `status`: "+strings.Join(view.Statuses, ", "))
 	return cmd
 }

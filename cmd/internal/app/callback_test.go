@@ -167,6 +167,37 @@ func TestRetryLosesNoReply(t *testing.T) {
 	rc.awaits(id+"-0 completed", id+"-1 completed")
 }
 
+// OB-53: a task whose replies have no records yet outlives its retention: its
+// tombstone would not say that they are to be sent.
+func TestOB53RetentionWaitsForTheOutboxRecords(t *testing.T) {
+	t.Parallel()
+	rc := newReceiver(t)
+	var ahead atomic.Int64
+	var down atomic.Bool
+	down.Store(true)
+	r := newRig(t, calling(rc), func(r *rig) {
+		r.opts.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+		r.opts.RetainEvery = 20 * time.Millisecond
+		r.opts.StoreHooks = &kv.Hooks{Before: func(_ context.Context, op, key string) error {
+			if down.Load() && op == "create" && strings.HasPrefix(key, kv.PrefixOutbox+".") {
+				return kv.ErrFull
+			}
+			return nil
+		}}
+	}).start()
+	id := r.accept(1)
+	r.await(id, "done")
+	ahead.Store(int64(31 * 24 * time.Hour))
+	natstest.Eventually(t, "retention to come by", func() bool {
+		return strings.Contains(r.do(http.MethodGet, r.app.AdminURL()+"/metrics", "").body, `belay_retention_passes_total{outcome="failed"}`) &&
+			strings.Contains(r.log.String(), "retention did not finish")
+	})
+	require.Equal(t, "done", r.task(id).Status)
+	down.Store(false)
+	rc.awaits(id + "-0 completed")
+	natstest.Eventually(t, "the task to be gone", func() bool { return r.get("/api/github/tasks/"+id).status == http.StatusGone })
+}
+
 // A planned stop sends what its last results want sent, before the process ends.
 func TestStopSendsTheLastReplies(t *testing.T) {
 	t.Parallel()
