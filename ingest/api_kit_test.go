@@ -43,7 +43,10 @@ func (f *taskFake) List(q view.Query) (view.Page, error) {
 	return f.page, f.listErr
 }
 
-func (f *taskFake) Entombed(task.ID) (int64, bool) { return 0, false }
+func (f *taskFake) Entombed(id task.ID) (int64, bool) {
+	r := f.records[id]
+	return r.InstallationID, r.Tombstone
+}
 
 func (f *taskFake) Find(id task.ID) (view.Item, bool) {
 	r, ok := f.records[id]
@@ -104,6 +107,28 @@ func (f deliveryFake) Find(_ context.Context, id task.DeliveryID) (kv.Logged, er
 	return kv.Logged{}, kv.ErrNotFound
 }
 
+func (f deliveryFake) FindAll(ctx context.Context, id task.DeliveryID) ([]kv.Logged, error) {
+	var out []kv.Logged
+	for _, l := range f.deliveries {
+		if l.ID == id {
+			out = append(out, l)
+		}
+	}
+	if out == nil {
+		return nil, kv.ErrNotFound
+	}
+	return out, f.deliverErr
+}
+
+func (f deliveryFake) Get(_ context.Context, seq uint64) (kv.Logged, error) {
+	for _, l := range f.deliveries {
+		if l.Seq == seq {
+			return l, f.deliverErr
+		}
+	}
+	return kv.Logged{}, kv.ErrNotFound
+}
+
 // scoped are some of the API's routes behind no authorization: the caller is
 // the one that the test put into the context.
 func (d *door) scoped() http.Handler {
@@ -115,5 +140,6 @@ func (d *door) scoped() http.Handler {
 	r.Post("/outbox/{id}/resolve", d.handle(d.resolveOutbox))
 	r.Get("/deliveries", d.handle(d.listDeliveries))
 	r.Get("/deliveries/{id}", d.handle(d.showDelivery))
+	r.Get("/explain/{id}", d.handle(d.explain))
 	return r
 }

@@ -42,6 +42,8 @@ type Options struct {
 	Events Events
 	// Switch pauses and resumes claims.
 	Switch Switch
+	// Trail reads what Auditor was told; nil: explanations go without.
+	Trail Trail
 	// Auditor is told of reads, denials and mutations; nil: nobody is.
 	Auditor Auditor
 	// Prober answers the health routes; nil: always well.

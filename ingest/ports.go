@@ -24,6 +24,16 @@ type DeliveryLog interface {
 type Deliveries interface {
 	Page(ctx context.Context, q kv.DeliveryQuery) (kv.DeliveryPage, error)
 	Find(ctx context.Context, id task.DeliveryID) (kv.Logged, error)
+	// FindAll finds each delivery of an id: several where it came through
+	// several hooks or sources.
+	FindAll(ctx context.Context, id task.DeliveryID) ([]kv.Logged, error)
+	// Get reads the delivery at a sequence.
+	Get(ctx context.Context, seq uint64) (kv.Logged, error)
+}
+
+// Trail reads the audit trail, newest first.
+type Trail interface {
+	Page(ctx context.Context, q kv.AuditQuery) (kv.AuditPage, error)
 }
 
 // TaskList is the read model of tasks. List answers view.ErrCursor for a

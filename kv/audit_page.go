@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/belay-run/belay/kv/task"
 )
@@ -18,6 +19,9 @@ type AuditQuery struct {
 	Kind         string
 	Caller       string
 	TaskID       task.ID
+	// Since ends the list at the first entry from before. Those that stand for
+	// a minute are stored later than their time says, and do not end it.
+	Since time.Time
 	// Limit is the largest number of entries, at least 1.
 	Limit int
 	// Cursor is the Next of the page before, "" for the first page.
@@ -43,6 +47,7 @@ type AuditPage struct {
 // over. A page may be shorter than Limit and still have a Next.
 func (l *AuditLog) Page(ctx context.Context, q AuditQuery) (AuditPage, error) {
 	var page AuditPage
+	over := false
 	next, err := backwards(ctx, l.stream, q.Cursor, func(ctx context.Context, seq uint64) (bool, error) {
 		if len(page.Entries) >= max(q.Limit, 1) {
 			return false, nil
@@ -52,6 +57,9 @@ func (l *AuditLog) Page(ctx context.Context, q AuditQuery) (AuditPage, error) {
 		case errors.Is(err, ErrNotFound), errors.Is(err, ErrCorrupt), errors.Is(err, ErrNewer):
 		case err != nil:
 			return false, err
+		case e.Count == 0 && e.At.Before(q.Since):
+			over = true
+			return false, nil
 		case q.match(&e):
 			page.Entries = append(page.Entries, e)
 		}
@@ -60,7 +68,9 @@ func (l *AuditLog) Page(ctx context.Context, q AuditQuery) (AuditPage, error) {
 	if err != nil {
 		return AuditPage{}, fmt.Errorf("read audit log: %w", err)
 	}
-	page.Next = next
+	if !over {
+		page.Next = next
+	}
 	return page, nil
 }
 

@@ -246,6 +246,11 @@ func TestAuditPageFiltersAndGoesOn(t *testing.T) {
 	require.Equal(t, "741", read(kv.AuditQuery{Limit: 1, Installation: &one}))
 	require.Empty(t, read(kv.AuditQuery{Limit: 5, Repos: []string{}}), "an empty scope sees nothing")
 	require.Empty(t, read(kv.AuditQuery{Limit: 5, Caller: "d"}))
+	p, err := l.Page(t.Context(), kv.AuditQuery{Limit: 4})
+	require.NoError(t, err)
+	since := p.Entries[3].At.Time // of entry 6, and of those of the same microsecond
+	require.Contains(t, read(kv.AuditQuery{Limit: 2, Since: since}), "9876")
+	require.Empty(t, read(kv.AuditQuery{Limit: 2, Since: p.Entries[0].At.Add(time.Second)}))
 	for _, bad := range []string{"?", "AAAA", "LTE", "ninety"} {
 		_, err := l.Page(t.Context(), kv.AuditQuery{Limit: 1, Cursor: bad})
 		require.True(t, errors.Is(err, kv.ErrCursor), bad)

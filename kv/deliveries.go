@@ -66,32 +66,57 @@ func (l *DeliveryLog) Page(ctx context.Context, q DeliveryQuery) (DeliveryPage, 
 	return page, nil
 }
 
-// Find looks a delivery up by its id in every source, newest first where the
-// id came through several hooks. It reads the headers of the log, which is
-// for a person who asks, not for a path that is hot.
+// Find looks a delivery up by its id in every source, the newest where the id
+// came through several hooks; see FindAll.
 func (l *DeliveryLog) Find(ctx context.Context, id task.DeliveryID) (Logged, error) {
+	all, err := l.FindAll(ctx, id)
+	if err != nil {
+		return Logged{}, err
+	}
+	return all[0], nil
+}
+
+// maxFound bounds the deliveries that one id may name.
+const maxFound = 100
+
+// FindAll looks an id up in every source, newest first: it may have come
+// through several hooks. ErrNotFound if there is none. It reads the headers
+// of the log, which is for a person who asks, not for a path that is hot.
+func (l *DeliveryLog) FindAll(ctx context.Context, id task.DeliveryID) ([]Logged, error) {
 	ctx, cancel := context.WithTimeout(ctx, 6*callTimeout)
 	defer cancel()
 	sc, err := l.scan(ctx, nil)
 	if err != nil {
-		return Logged{}, err
+		return nil, err
 	}
 	defer sc.close()
-	var found uint64
+	var found []uint64
 	for n := 1; n > 0; {
 		n, err = sc.next(ctx, 1000, func(h nats.Header, seq uint64) {
 			if sameDelivery(h.Get(jetstream.MsgIDHeader), string(id)) {
-				found = seq
+				found = append(found, seq)
 			}
 		})
 		if err != nil {
-			return Logged{}, err
+			return nil, err
 		}
 	}
-	if found == 0 {
-		return Logged{}, fmt.Errorf("find delivery %s: %w", id, ErrNotFound)
+	slices.Reverse(found)
+	var out []Logged
+	for _, seq := range found[:min(len(found), maxFound)] {
+		d, err := l.Get(ctx, seq)
+		if errors.Is(err, ErrNotFound) && len(found) > 1 {
+			continue // purged meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, d)
 	}
-	return l.Get(ctx, found)
+	if len(out) == 0 {
+		return nil, fmt.Errorf("find delivery %s: %w", id, ErrNotFound)
+	}
+	return out, nil
 }
 
 // sameDelivery matches `<id>`, `<hook>:<id>` and `<source>:…` message ids.

@@ -113,6 +113,7 @@ func (c *cli) commands() []*cobra.Command {
 		c.sendCommand(),
 		c.tasksCommand(),
 		c.deliveriesCommand(),
+		c.explainCommand(),
 		c.outboxCommand(),
 		c.operatorCommand(),
 		c.pauseCommand(),

@@ -44,6 +44,12 @@ const (
 	OutcomeInfra       Outcome = "infra"
 )
 
+// Outcomes lists every attempt outcome.
+var Outcomes = []Outcome{
+	OutcomeCompleted, OutcomeFailed, OutcomeInterrupted, OutcomeReleased, OutcomeParked, OutcomeCancelled,
+	OutcomeSuperseded, OutcomeTimeout, OutcomeInfra,
+}
+
 // Spent reports whether the outcome uses up one of the task's tries:
 // interrupted and retryable failed ones do (DESIGN §7).
 func (o Outcome) Spent() bool {

@@ -47,12 +47,30 @@ func (l late) Accept(ctx context.Context, d task.Delivery) (kv.Accepted, error) 
 	return l.a.deliv.Accept(ctx, d)
 }
 
-func (l late) Page(ctx context.Context, q kv.DeliveryQuery) (kv.DeliveryPage, error) {
+// lateDeliveries is late for the log of deliveries, whose Get differs.
+type lateDeliveries struct{ a *App }
+
+func (l lateDeliveries) Page(ctx context.Context, q kv.DeliveryQuery) (kv.DeliveryPage, error) {
 	return l.a.deliv.Page(ctx, q)
 }
 
-func (l late) Find(ctx context.Context, id task.DeliveryID) (kv.Logged, error) {
+func (l lateDeliveries) Find(ctx context.Context, id task.DeliveryID) (kv.Logged, error) {
 	return l.a.deliv.Find(ctx, id)
+}
+
+func (l lateDeliveries) FindAll(ctx context.Context, id task.DeliveryID) ([]kv.Logged, error) {
+	return l.a.deliv.FindAll(ctx, id)
+}
+
+func (l lateDeliveries) Get(ctx context.Context, seq uint64) (kv.Logged, error) {
+	return l.a.deliv.Get(ctx, seq)
+}
+
+// lateTrail is late for the audit trail, whose Page differs.
+type lateTrail struct{ a *App }
+
+func (l lateTrail) Page(ctx context.Context, q kv.AuditQuery) (kv.AuditPage, error) {
+	return l.a.audit.Page(ctx, q)
 }
 
 func (l late) Get(ctx context.Context, installation int64, id task.ID) (task.Record, uint64, error) {
@@ -114,11 +132,11 @@ func (a *App) startHTTP(ctx context.Context) error {
 	a.routing.Store(routing(c))
 	sec, acc := secrets(c), access(c)
 	a.http, err = ingest.New(ingest.Options{
-		Log: l, Tasks: a.view, TaskStore: l, Deliveries: l, Commands: l, Logs: l, Prober: l, Switch: l,
+		Log: l, Tasks: a.view, TaskStore: l, Deliveries: lateDeliveries{a}, Commands: l, Logs: l, Prober: l, Switch: l,
 		Outbox: a.view, OutboxStore: lateOutbox{a},
 		Operator: a.operatorDesk(), Events: lateEvents{a},
-		Auditor: l,
-		Config:  a.routing.Load, Secrets: func() []github.Secret { return sec },
+		Auditor: l, Trail: lateTrail{a},
+		Config: a.routing.Load, Secrets: func() []github.Secret { return sec },
 		Access: func() ingest.Access { return acc },
 		FamiliarName: func(id string) string {
 			f, _ := c.FamiliarByID(id)
