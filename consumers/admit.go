@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/belay-run/belay/kv"
 	"github.com/belay-run/belay/kv/task"
 	"github.com/belay-run/belay/kv/view"
@@ -26,6 +28,7 @@ type Admitter struct {
 	audit      Auditor
 	forget     func(task.ID) error
 	outbox     *kv.OutboxStore
+	tracer     trace.Tracer
 }
 
 // AdmitterOptions are what an Admitter is made of.
@@ -46,6 +49,8 @@ type AdmitterOptions struct {
 	Forget func(task.ID) error
 	// Outbox is where a deleted installation's replies are purged; may be nil.
 	Outbox *kv.OutboxStore
+	// Tracer makes the spans of admissions; nil: there are none.
+	Tracer trace.Tracer
 	Now    func() time.Time
 	Logger *slog.Logger
 }
@@ -54,13 +59,15 @@ type AdmitterOptions struct {
 func NewAdmitter(o AdmitterOptions) *Admitter {
 	return &Admitter{
 		store: o.Store, view: o.View, familiars: o.Familiars, dedupe: o.Replay,
-		now: o.Now, log: o.Logger, tombTTL: o.TombTTL, deliveries: o.Deliveries, audit: o.Audit, forget: o.Forget, outbox: o.Outbox,
+		now: o.Now, log: o.Logger, tombTTL: o.TombTTL, deliveries: o.Deliveries, audit: o.Audit, forget: o.Forget, outbox: o.Outbox, tracer: o.Tracer,
 	}
 }
 
 // Admit makes the record of a logged delivery, or does what an ignored one
 // asks for. nil means that the message may be acknowledged.
-func (a *Admitter) Admit(ctx context.Context, d task.Delivery, seq uint64) error {
+func (a *Admitter) Admit(ctx context.Context, d task.Delivery, seq uint64) (err error) {
+	ctx, done := a.admitSpan(ctx, &d, seq)
+	defer func() { done(err) }()
 	if d.Task == nil {
 		switch why, _ := d.Routing.Reason(); why {
 		case task.Closed:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/belay-run/belay/consumers/executor"
 	"github.com/belay-run/belay/kv"
@@ -76,6 +77,8 @@ type Options struct {
 	// ProbeEvery is the time between idle probes; 0 is 5 s.
 	ProbeEvery time.Duration
 
+	// Tracer makes the spans of attempts; nil: there are none.
+	Tracer trace.Tracer
 	// Hooks hold contenders in tests; nil in production.
 	Hooks *Hooks
 }

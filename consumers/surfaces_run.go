@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/belay-run/belay/consumers/executor"
 	"github.com/belay-run/belay/consumers/githubapp"
 	"github.com/belay-run/belay/kv"
@@ -56,24 +58,27 @@ func (w *Worker) perform(ctx context.Context, r *run) (e ending) {
 		job.AuditInstruction = w.o.AuditInstruction
 	}
 	if w.o.Surfaces == nil {
-		return ending{Report: w.o.Runner.Run(ctx, job)}
+		return ending{Report: w.runCommand(ctx, job)}
 	}
-	st, err := w.o.Surfaces.Begin(ctx, r.record, w.grip(r))
+	bctx, done := span(ctx, w.o.Tracer, "github begin")
+	st, err := w.o.Surfaces.Begin(bctx, r.record, w.grip(r))
 	if errors.Is(err, ErrNoApp) {
-		return ending{Report: w.o.Runner.Run(ctx, job)}
+		done(nil)
+		return ending{Report: w.runCommand(ctx, job)}
 	}
 	if err == nil {
 		job.Task = r.record // with the head that it is about
-		err = st.Equip(ctx, &job)
+		err = st.Equip(bctx, &job)
 	}
+	done(err)
 	if err != nil {
 		return w.hindered(ctx, r, err)
 	}
-	rep := w.o.Runner.Run(ctx, job)
+	rep := w.runCommand(ctx, job)
 	if rep.Class != executor.Done {
 		return ending{Report: rep, url: st.CheckRunURL()}
 	}
-	return w.publish(r, st, rep)
+	return w.publish(ctx, r, st, rep)
 }
 
 // failed ends a task that cannot run as things are configured, visibly; it
@@ -114,8 +119,11 @@ func passing(err error) bool {
 // publish shows a result before the record has it. If GitHub is away for
 // longer than its own tries, the task ends all the same and its surfaces are
 // closed by the outbox; what GitHub refuses for good is said in the detail.
-func (w *Worker) publish(r *run, st Stage, rep executor.Report) ending {
-	ctx, cancel := context.WithTimeout(w.work, publishTimeout)
+func (w *Worker) publish(run context.Context, r *run, st Stage, rep executor.Report) (e ending) {
+	sctx := trace.ContextWithSpan(w.work, trace.SpanFromContext(run))
+	sctx, done := span(sctx, w.o.Tracer, "github publish")
+	defer func() { done(e.Err) }()
+	ctx, cancel := context.WithTimeout(sctx, publishTimeout)
 	defer cancel()
 	// A run that is released may still be shown, one that is another's not.
 	stop := context.AfterFunc(r.ctx, func() {
@@ -132,7 +140,7 @@ func (w *Worker) publish(r *run, st Stage, rep executor.Report) ending {
 	}
 	pub, err := st.Publish(ctx, rep)
 	rep.Result.PRNumber, rep.Result.PRURL = pub.PRNumber, pub.PRURL
-	e := ending{Report: rep, shown: err == nil, url: pub.CheckRunURL}
+	e = ending{Report: rep, shown: err == nil, url: pub.CheckRunURL}
 	switch {
 	case errors.Is(err, githubapp.ErrRateLimited), pub.Stale && passing(err):
 		return w.hindered(ctx, r, err)

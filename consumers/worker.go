@@ -279,7 +279,8 @@ func (w *Worker) execute(r *run) {
 	log := w.log.With("task_id", r.id, "attempt", r.holder.N, "github_delivery_id", r.record.DeliveryID)
 	log.Info("task started", "repo", r.record.Repo, "kind", r.record.Kind.Name)
 	started := w.o.Now()
-	rep := w.perform(ctx, r)
+	sctx, traced := w.runSpan(ctx, r)
+	rep := w.perform(sctx, r)
 	cause := context.Cause(ctx)
 	if cause == nil {
 		cause = errReleased
@@ -289,6 +290,7 @@ func (w *Worker) execute(r *run) {
 		w.audit("cleanup_failed", r.id, r.record.Repo, rep.Cleanup.Error())
 	}
 	end, err := w.end(w.work, r, w.verdict(r, rep, cause))
+	traced(rep, end, err)
 	w.mu.Lock()
 	delete(w.running, r.id)
 	if err != nil && !refused(err) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/belay-run/belay/ingest/github"
 )
@@ -69,6 +70,8 @@ type Options struct {
 	MaxBody        int64
 	MaxInFlight    int64
 	IntakeDeadline time.Duration
+	// Tracer makes the spans of webhooks; nil: there are none.
+	Tracer trace.Tracer
 	// Version is shown as the metric belay_build_info.
 	Version string
 }

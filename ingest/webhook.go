@@ -47,7 +47,8 @@ func (s *Server) webhook(w http.ResponseWriter, r *http.Request) {
 	started := s.started(r, now)
 	s.metrics.requests.Inc()
 	defer s.metrics.requests.Dec()
-	acc, err := s.intake(w, r, now, started)
+	acc, stored, err := s.intake(w, r, now, started)
+	s.traced(r, &acc, started, stored, err)
 	s.metrics.duration.Observe(s.o.Now().Sub(started).Seconds())
 	if err != nil {
 		s.rejected(w, r, &acc.Delivery, err)
@@ -57,24 +58,26 @@ func (s *Server) webhook(w http.ResponseWriter, r *http.Request) {
 }
 
 // intake takes a webhook through every step. On an error the delivery is what
-// was known of it by then; on kv.ErrReused it is the one that came.
-func (s *Server) intake(w http.ResponseWriter, r *http.Request, now, started time.Time) (kv.Accepted, error) {
+// was known of it by then; on kv.ErrReused it is the one that came. stored is
+// when the log was asked, zero if it was not.
+func (s *Server) intake(w http.ResponseWriter, r *http.Request, now, started time.Time) (acc kv.Accepted, stored time.Time, err error) {
 	left := s.o.IntakeDeadline - now.Sub(started)
 	d, err := s.receive(w, r, now, left)
 	if err != nil {
-		return kv.Accepted{Delivery: d}, err
+		return kv.Accepted{Delivery: d}, stored, err
 	}
-	left -= s.o.Now().Sub(now)
+	stored = s.o.Now()
+	left -= stored.Sub(now)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), left)
 	defer cancel()
-	acc, err := s.o.Log.Accept(ctx, d)
+	acc, err = s.o.Log.Accept(ctx, d)
+	if err == nil && acc.Delivery.Routing == "" {
+		err = errNoRouting
+	}
 	if err != nil {
-		return kv.Accepted{Delivery: d}, err
+		return kv.Accepted{Delivery: d}, stored, err
 	}
-	if acc.Delivery.Routing == "" {
-		return kv.Accepted{Delivery: d}, errNoRouting
-	}
-	return acc, nil
+	return acc, stored, nil
 }
 
 // receive reads the body within left and makes the delivery of it. The body

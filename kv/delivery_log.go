@@ -42,6 +42,9 @@ type DeliveryLog struct {
 	stream jetstream.Stream
 	// Hooks are failpoints for tests.
 	Hooks *Hooks
+	// Traceparent is the W3C trace context of a task's message, "" for none;
+	// nil: no message has one.
+	Traceparent func(id task.ID) string
 }
 
 // OpenDeliveryLog binds to stream WEBHOOKS, which must exist.
@@ -81,7 +84,7 @@ func (l *DeliveryLog) accept(ctx context.Context, d task.Delivery, msgID string)
 	if err != nil {
 		return Accepted{}, err
 	}
-	ack, tries, err := l.publish(ctx, Subject(&d), msgID, d.Repo, data)
+	ack, tries, err := l.publish(ctx, Subject(&d), l.header(&d, msgID), data)
 	if err != nil {
 		return Accepted{}, fmt.Errorf("publish delivery %s: %w", d.ID, err)
 	}
@@ -108,10 +111,10 @@ func (l *DeliveryLog) accept(ctx context.Context, d task.Delivery, msgID string)
 
 // publish repeats one message under one id until it is acknowledged, refused
 // or ctx ends.
-func (l *DeliveryLog) publish(ctx context.Context, subject, msgID, repo string, data []byte) (jetstream.PubAck, int, error) {
+func (l *DeliveryLog) publish(ctx context.Context, subject string, h nats.Header, data []byte) (jetstream.PubAck, int, error) {
 	wait := 20 * time.Millisecond
 	for tries := 1; ; tries++ {
-		ack, err := l.try(ctx, subject, msgID, repo, data)
+		ack, err := l.try(ctx, subject, h, data)
 		if err == nil {
 			return ack, tries, nil
 		}
@@ -125,18 +128,29 @@ func (l *DeliveryLog) publish(ctx context.Context, subject, msgID, repo string, 
 	}
 }
 
-func (l *DeliveryLog) try(ctx context.Context, subject, msgID, repo string, data []byte) (jetstream.PubAck, error) {
+// header is that of a delivery's message.
+func (l *DeliveryLog) header(d *task.Delivery, msgID string) nats.Header {
+	h := nats.Header{jetstream.MsgIDHeader: {msgID}}
+	if d.Repo != "" {
+		h[HeaderRepo] = []string{headerText(d.Repo)}
+	}
+	if l.Traceparent != nil && d.Task != nil {
+		if tp := l.Traceparent(d.Task.ID); tp != "" {
+			h[HeaderTraceparent] = []string{tp}
+		}
+	}
+	return h
+}
+
+func (l *DeliveryLog) try(ctx context.Context, subject string, h nats.Header, data []byte) (jetstream.PubAck, error) {
+	msgID := h.Get(jetstream.MsgIDHeader)
 	if err := l.Hooks.before(ctx, "publish", msgID); err != nil {
 		return jetstream.PubAck{}, err
 	}
 	// A leader that died answers nobody: one try must not eat the whole deadline.
 	tctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	m := &nats.Msg{Subject: subject, Data: data, Header: nats.Header{jetstream.MsgIDHeader: {msgID}}}
-	if repo != "" {
-		m.Header[HeaderRepo] = []string{headerText(repo)}
-	}
-	ack, err := publish(tctx, l.js.Conn(), m)
+	ack, err := publish(tctx, l.js.Conn(), &nats.Msg{Subject: subject, Data: data, Header: h})
 	if err != nil {
 		return jetstream.PubAck{}, classify(err)
 	}

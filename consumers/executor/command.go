@@ -96,6 +96,9 @@ func (e *Executor) environment(job *Job, ws *workspace, mark string) map[string]
 	if job.socket != "" {
 		env["BELAY_TOKEN_SOCKET"] = job.socket
 	}
+	if job.Traceparent != "" {
+		env["TRACEPARENT"] = job.Traceparent
+	}
 	if job.GitToken != "" {
 		env["COVEN_GIT_TOKEN"], env["BELAY_GIT_TOKEN"] = job.GitToken.Reveal(), job.GitToken.Reveal()
 	}

@@ -43,6 +43,9 @@ type Job struct {
 	Tokens []redact.Secret
 	// Timeout bounds the command; zero is DefaultTimeout.
 	Timeout time.Duration
+	// Traceparent is the W3C trace context that the command may continue; ""
+	// for none.
+	Traceparent string
 	// Broker, if set, serves fresh tokens for as long as the command runs.
 	Broker Broker
 

@@ -20,6 +20,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/belay-run/belay/consumers/relay/egress"
+	"github.com/belay-run/belay/kv"
 	"github.com/belay-run/belay/kv/redact"
 )
 
@@ -171,6 +172,9 @@ func (c *Callback) request(ctx context.Context, m Message) (*http.Request, error
 	h.Set(HeaderID, string(m.Key))
 	h.Set(HeaderTimestamp, strconv.FormatInt(now.Unix(), 10))
 	h.Set(HeaderSignature, Sign(c.keys, m.Key, now, m.Payload))
+	if tp := kv.Traceparent(ctx); tp != "" {
+		h.Set(kv.HeaderTraceparent, tp)
+	}
 	if c.o.Bearer != "" {
 		h.Set("Authorization", "Bearer "+c.o.Bearer.Reveal())
 	}

@@ -159,11 +159,13 @@ func (r *Relay) call(ch Channel, rec outbox.Record) Answer {
 	ctx, cancel := context.WithTimeout(r.work, callLimit)
 	defer cancel()
 	began := time.Now()
+	ctx, done := r.span(ctx, &rec)
 	a := guarded(ctx, ch, message(rec))
 	if a.Verdict == "" {
 		a.Verdict = Unknown
 	}
 	a.Reason = r.o.Redact.String(a.Reason)
+	done(a)
 	r.m.tried(rec.Channel, a.Verdict, time.Since(began))
 	if r.o.Hooks != nil && r.o.Hooks.Answered != nil {
 		r.o.Hooks.Answered(rec.ID, a)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/belay-run/belay/kv"
 	"github.com/belay-run/belay/kv/outbox"
@@ -56,6 +57,8 @@ type Options struct {
 	// SweepEvery is the time between sweeps; 0 is 60 s.
 	SweepEvery time.Duration
 
+	// Tracer makes the spans of tries; nil: there are none.
+	Tracer trace.Tracer
 	// Hooks hold contenders in tests; nil in production.
 	Hooks *Hooks
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/belay-run/belay/consumers"
 	"github.com/belay-run/belay/consumers/executor"
@@ -56,6 +57,7 @@ type App struct {
 	github    *consumers.GitHub        // nil without an App
 	channels  map[string]relay.Channel // by their names; filled before anything is sent
 	redact    *redact.Redactor
+	tracer    trace.Tracer // nil where nothing is traced
 	probe     *prober
 	routing   atomic.Pointer[github.Config]
 
@@ -98,7 +100,7 @@ func (a *App) Start(ctx context.Context) error {
 	}
 	defer close(up)
 	for _, step := range []func(context.Context) error{
-		a.startHTTP, a.startNATS, a.connect, a.openStores, a.openGitHub, a.openGates, a.startView, a.startExecutor, a.startRelay, a.startIssues, a.startGates, a.startConsumers,
+		a.startTracing, a.startHTTP, a.startNATS, a.connect, a.openStores, a.openGitHub, a.openGates, a.startView, a.startExecutor, a.startRelay, a.startIssues, a.startGates, a.startConsumers,
 	} {
 		if err := step(ctx); err != nil {
 			sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
@@ -167,6 +169,7 @@ func (a *App) openStores(ctx context.Context) error {
 	}
 	a.store.SetHooks(a.o.StoreHooks)
 	a.deliv.Hooks = a.o.StoreHooks
+	a.traceMessages()
 	a.cleanups.push("audit trail", parting(a.audit.Close))
 	if err := a.openEvents(ctx); err != nil {
 		return err
@@ -238,7 +241,7 @@ func (a *App) startConsumers(ctx context.Context) error {
 	adm := consumers.NewAdmitter(consumers.AdmitterOptions{
 		Store: a.store, View: a.view, Familiars: func() []string { return familiarIDs(c) },
 		Replay: replayWindow, TombTTL: days(c.Storage.DedupeDays), Deliveries: a.deliv, Audit: a.audit,
-		Forget: a.exec.RemoveLogs, Outbox: a.outbox, Now: a.o.Now, Logger: a.log,
+		Forget: a.exec.RemoveLogs, Outbox: a.outbox, Tracer: a.tracer, Now: a.o.Now, Logger: a.log,
 	})
 	w, err := consumers.NewWorker(consumers.Options{
 		Store: a.store, View: a.view, JS: a.js, Runner: a.exec, Admitter: adm, Audit: a.audit, Restore: a.restore,
@@ -248,7 +251,7 @@ func (a *App) startConsumers(ctx context.Context) error {
 		Name: c.Worker.Name, Boot: a.o.Boot, Alone: c.Embedded(),
 		Concurrency: c.Worker.Concurrency, MaxRetries: c.Worker.MaxRetries, Timeout: c.Worker.Timeout,
 		DrainTimeout: c.Worker.DrainTimeout, OnSupersede: consumers.Supersede(c.Review.OnSupersede),
-		AuditInstruction: c.Review.AuditInstruction, Backoff: a.o.Backoff, BeatEvery: a.o.BeatEvery, Hooks: a.o.Hooks,
+		Tracer: a.tracer, AuditInstruction: c.Review.AuditInstruction, Backoff: a.o.Backoff, BeatEvery: a.o.BeatEvery, Hooks: a.o.Hooks,
 	})
 	if err != nil {
 		return err

@@ -32,6 +32,8 @@ type receiver struct {
 	srv *httptest.Server
 	mu  sync.Mutex
 	got []relay.Event
+	// traces are the trace contexts of the requests.
+	traces []string
 }
 
 var callbackKey = []byte("a key of twenty-four byte")
@@ -50,6 +52,7 @@ func newReceiver(t *testing.T) *receiver {
 		rc.mu.Lock()
 		defer rc.mu.Unlock()
 		rc.got = append(rc.got, e)
+		rc.traces = append(rc.traces, req.Header.Get("traceparent"))
 	}))
 	t.Cleanup(rc.srv.Close)
 	return rc

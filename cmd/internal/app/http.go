@@ -142,7 +142,7 @@ func (a *App) startHTTP(ctx context.Context) error {
 			f, _ := c.FamiliarByID(id)
 			return f.DisplayName
 		},
-		Logger: a.log, Now: a.o.Now, Registerer: a.reg, Gatherer: a.reg, Version: a.o.Version,
+		Logger: a.log, Now: a.o.Now, Registerer: a.reg, Gatherer: a.reg, Version: a.o.Version, Tracer: a.tracer,
 	})
 	if err != nil {
 		return err

@@ -121,7 +121,8 @@ func (a *App) label(name string) string {
 // results it still sends.
 func (a *App) startRelay(context.Context) error {
 	r, err := relay.New(relay.Options{
-		Store: a.outbox, View: a.view, JS: a.js, Boot: a.o.Boot, Alone: a.o.Config.Embedded(),
+		Tracer: a.tracer,
+		Store:  a.outbox, View: a.view, JS: a.js, Boot: a.o.Boot, Alone: a.o.Config.Embedded(),
 		Channel: func(name string) (relay.Channel, bool) {
 			ch, ok := a.channels[name]
 			return ch, ok

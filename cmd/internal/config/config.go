@@ -25,6 +25,7 @@ type Config struct {
 	API       API        `toml:"api"`
 	Review    Review     `toml:"review"`
 	Operator  Operator   `toml:"operator"`
+	Tracing   Tracing    `toml:"tracing"`
 	Familiars []Familiar `toml:"familiars"`
 	Callbacks []Callback `toml:"callbacks"`
 

@@ -25,6 +25,7 @@ func (c *Config) validate(p *problems) {
 	c.validateFamiliars(p)
 	c.validateReview(p)
 	c.validateOperator(p)
+	c.validateTracing(p)
 }
 
 func (c *Config) validateServer(p *problems) {
