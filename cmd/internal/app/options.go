@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"go.opentelemetry.io/otel/sdk/trace"
+
 	"github.com/belay-run/belay/cmd/internal/config"
 	"github.com/belay-run/belay/consumers"
 	"github.com/belay-run/belay/kv"
@@ -33,6 +35,8 @@ type Options struct {
 	// GitHubSleep overrides the pauses between requests to GitHub; for tests
 	// and the demo.
 	GitHubSleep func(ctx context.Context, d time.Duration) error
+	// SpanExporter takes the spans instead of a collector; for tests.
+	SpanExporter trace.SpanExporter
 	// NotifySocket is $NOTIFY_SOCKET of systemd; empty for none.
 	NotifySocket string
 	// RetainEvery is the time between passes of retention; 0 is an hour.

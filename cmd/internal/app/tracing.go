@@ -29,20 +29,15 @@ const traceFlush = 2 * time.Second
 // startTracing sends spans to the configured collector. What a collector does
 // not take is dropped and logged: it never holds up a task.
 func (a *App) startTracing(ctx context.Context) error {
-	c := a.o.Config.Tracing
-	var opts []otlptracehttp.Option
-	switch {
-	case c.Endpoint != "":
-		opts = append(opts, otlptracehttp.WithEndpointURL(strings.TrimSuffix(c.Endpoint, "/")+tracesPath))
-	case os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "":
-		return nil
-	}
-	exporter, err := otlptracehttp.New(ctx, opts...)
-	if err != nil {
-		return fmt.Errorf("send traces: %w; next: check [tracing] endpoint and the OTEL_EXPORTER_OTLP_… variables", err)
+	exporter := a.o.SpanExporter
+	if exporter == nil {
+		var err error
+		if exporter, err = a.collector(ctx); exporter == nil || err != nil {
+			return err
+		}
 	}
 	provider := sdk.NewTracerProvider(
-		sdk.WithBatcher(quiet{exporter, a.log}), sdk.WithIDGenerator(taskIDs{}), sdk.WithSampler(sampler{percent: uint64(c.SamplePercent)}),
+		sdk.WithBatcher(quiet{exporter, a.log}), sdk.WithIDGenerator(taskIDs{}), sdk.WithSampler(sampler{percent: uint64(a.o.Config.Tracing.SamplePercent)}),
 		sdk.WithResource(resource.NewSchemaless(
 			attribute.String("service.name", "belay"), attribute.String("service.version", a.o.Version),
 			attribute.String("service.instance.id", string(a.o.Boot)), attribute.String("host.name", a.o.Config.Worker.Name),
@@ -58,6 +53,22 @@ func (a *App) startTracing(ctx context.Context) error {
 		return nil
 	})
 	return nil
+}
+
+// collector is the configured one, nil if there is none.
+func (a *App) collector(ctx context.Context) (sdk.SpanExporter, error) {
+	var opts []otlptracehttp.Option
+	switch to := a.o.Config.Tracing.Endpoint; {
+	case to != "":
+		opts = append(opts, otlptracehttp.WithEndpointURL(strings.TrimSuffix(to, "/")+tracesPath))
+	case os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "":
+		return nil, nil
+	}
+	exporter, err := otlptracehttp.New(ctx, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("send traces: %w; next: check [tracing] endpoint and the OTEL_EXPORTER_OTLP_… variables", err)
+	}
+	return exporter, nil
 }
 
 // traceMessages names its trace on each task's message, for others that read

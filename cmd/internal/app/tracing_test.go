@@ -1,89 +1,70 @@
 package app
 
 import (
-	"io"
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/otel/trace"
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/belay-run/belay/kv"
 	"github.com/belay-run/belay/kv/natstest"
 	"github.com/belay-run/belay/kv/task"
 )
 
-// otlpCollector takes spans as a collector does.
-type otlpCollector struct {
-	srv   *httptest.Server
-	mu    sync.Mutex
-	spans []*otlp.Span
-	down  bool
+// spans keeps what is exported, also after the exporter's end.
+type spans struct {
+	mu  sync.Mutex
+	all tracetest.SpanStubs
 }
 
-func newCollector(t *testing.T) *otlpCollector {
-	c := &otlpCollector{}
-	c.srv = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		var in collector.ExportTraceServiceRequest
-		body, err := io.ReadAll(r.Body)
-		if err != nil || c.down || r.URL.Path != "/v1/traces" || proto.Unmarshal(body, &in) != nil {
-			w.WriteHeader(http.StatusBadRequest)
-			return
-		}
-		for _, rs := range in.ResourceSpans {
-			for _, ss := range rs.ScopeSpans {
-				c.spans = append(c.spans, ss.Spans...)
-			}
-		}
-	}))
-	t.Cleanup(c.srv.Close)
-	return c
+func (x *spans) ExportSpans(_ context.Context, list []sdk.ReadOnlySpan) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.all = append(x.all, tracetest.SpanStubsFromReadOnlySpans(list)...)
+	return nil
 }
+
+func (x *spans) Shutdown(context.Context) error { return nil }
 
 // of are the spans of a task's trace by name, those of one name in order.
-func (c *otlpCollector) of(id string) map[string][]*otlp.Span {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	out := map[string][]*otlp.Span{}
-	for _, s := range c.spans {
-		if tid := kv.TraceID(task.ID(id)); string(s.TraceId) == string(tid[:]) {
+func (x *spans) of(id string) map[string]tracetest.SpanStubs {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	out := map[string]tracetest.SpanStubs{}
+	for _, s := range x.all {
+		if s.SpanContext.TraceID() == kv.TraceID(task.ID(id)) {
 			out[s.Name] = append(out[s.Name], s)
 		}
 	}
 	return out
 }
 
-func attr(s *otlp.Span, key string) string {
+func attr(s tracetest.SpanStub, key string) string {
 	for _, a := range s.Attributes {
-		if a.Key == key {
-			return a.Value.GetStringValue()
+		if string(a.Key) == key {
+			return a.Value.AsString()
 		}
 	}
 	return ""
-}
-
-func tracing(c *otlpCollector) func(*rig) {
-	return func(r *rig) { r.cfg.Tracing.Endpoint = c.srv.URL }
 }
 
 // One trace holds the request, the message, each attempt over a restart, and
 // the reply; its id is the task's.
 func TestOneTraceFromTheRequestToTheReply(t *testing.T) {
 	t.Parallel()
-	c, rc := newCollector(t), newReceiver(t)
-	r := newRig(t, tracing(c), calling(rc), func(r *rig) {
+	c, rc := &spans{}, newReceiver(t)
+	r := newRig(t, calling(rc), func(r *rig) {
+		r.opts.SpanExporter = c
 		r.command(`printf '%s' "$TRACEPARENT" >"$3/context"; [ -e "$3/go" ] || sleep 600; ` + succeed)
 		r.cfg.Worker.DrainTimeout = time.Second
 	}).start()
@@ -107,28 +88,28 @@ func TestOneTraceFromTheRequestToTheReply(t *testing.T) {
 	got := c.of(id)
 	require.Len(t, got["POST /webhook"], 2, "the duplicate's too")
 	root := got["POST /webhook"][0]
-	span := kv.RootSpan(task.ID(id))
-	require.Equal(t, span[:], root.SpanId)
-	require.Empty(t, root.ParentSpanId)
+	rootID := kv.RootSpan(task.ID(id))
+	require.Equal(t, rootID, root.SpanContext.SpanID())
+	require.False(t, root.Parent.IsValid())
 	require.Len(t, root.Links, 1, "what the request names is linked, not believed")
 	require.Equal(t, delivery, attr(root, "github.delivery"))
-	require.Equal(t, root.SpanId, got["POST /webhook"][1].ParentSpanId)
+	require.Equal(t, rootID, got["POST /webhook"][1].Parent.SpanID())
 	require.Len(t, got["run"], 2)
 	require.Equal(t, []string{"released", "completed"}, []string{attr(got["run"][0], "belay.outcome"), attr(got["run"][1], "belay.outcome")})
-	require.Equal(t, got["run"][1].SpanId, got["command"][1].ParentSpanId)
+	require.Equal(t, got["run"][1].SpanContext.SpanID(), got["command"][1].Parent.SpanID())
 	for _, name := range []string{"publish WEBHOOKS", "admit", "run", "send"} {
 		require.NotEmpty(t, got[name], name)
 		for i, s := range got[name] {
 			if name != "publish WEBHOOKS" || i == 0 {
-				require.Equal(t, root.SpanId, s.ParentSpanId, name)
+				require.Equal(t, rootID, s.Parent.SpanID(), name)
 			}
 		}
 	}
 	require.Equal(t, "delivered", attr(got["send"][0], "belay.verdict"))
 	told, err := os.ReadFile(r.dir + "/context")
 	require.NoError(t, err)
-	last := got["command"][1]
-	require.Equal(t, "00-"+trace.TraceID(last.TraceId).String()+"-"+trace.SpanID(last.SpanId).String()+"-01", string(told))
+	last := got["command"][1].SpanContext
+	require.Equal(t, "00-"+last.TraceID().String()+"-"+last.SpanID().String()+"-01", string(told))
 	require.Len(t, rc.traces, 1)
 	require.Equal(t, string(told[:36]), rc.traces[0][:36], "the recipient can go on with the trace")
 }
@@ -144,16 +125,29 @@ func messageHeader(t *testing.T, r *rig, name string) string {
 	return m.Header.Get(name)
 }
 
-// A collector that is away costs spans and a line in the log, no task.
+// Spans go out as OTLP. A collector that is away costs spans and a line in the
+// log, no task.
 func TestTracesNeverHoldUpATask(t *testing.T) {
 	t.Parallel()
-	c := newCollector(t)
-	c.down = true
-	r := newRig(t, tracing(c)).start()
+	var down atomic.Bool
+	got := make(chan string, 100)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if got <- req.URL.Path + " " + req.Header.Get("Content-Type"); down.Load() {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+	}))
+	t.Cleanup(srv.Close)
+	r := newRig(t, func(r *rig) { r.cfg.Tracing.Endpoint = srv.URL + "/base/" }).start()
 	r.await(r.accept(1), "done")
 	r.stop()
+	require.Equal(t, "/base/v1/traces application/x-protobuf", <-got)
+	require.NotContains(t, r.log.String(), "collector does not take")
+
+	down.Store(true)
+	r.start()
+	r.await(r.accept(2), "done")
+	r.stop()
 	require.Contains(t, r.log.String(), "collector does not take the spans")
-	require.Equal(t, 1, strings.Count(r.log.String(), `"class":"tracing"`))
 }
 
 func TestTracingIsOffByDefault(t *testing.T) {
