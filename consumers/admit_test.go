@@ -307,7 +307,7 @@ func TestReplayGuard(t *testing.T) {
 
 func TestRetryNeverOverwritesANewerReview(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, natstest.New(t), func(o *Options) { o.OnSupersede = SupersedeCancel })
+	b := newBench(t, natstest.New(t), func(o *Options) { o.Review = func() ReviewPolicy { return ReviewPolicy{OnSupersede: SupersedeCancel} } })
 	release := make(chan struct{})
 	b.runner.f = func(ctx context.Context, j executor.Job) executor.Report {
 		if j.Task.HeadSHA == "a2" {
@@ -331,7 +331,7 @@ func TestRetryNeverOverwritesANewerReview(t *testing.T) {
 
 func TestOnSupersedeCancelEndsTheRunningReview(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, natstest.New(t), watchOnly, func(o *Options) { o.OnSupersede = SupersedeCancel })
+	b := newBench(t, natstest.New(t), watchOnly, func(o *Options) { o.Review = func() ReviewPolicy { return ReviewPolicy{OnSupersede: SupersedeCancel} } })
 	b.runner.f = func(ctx context.Context, j executor.Job) executor.Report {
 		if j.Task.HeadSHA == "a1" {
 			return hold(nil)(ctx, j)

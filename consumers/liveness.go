@@ -198,7 +198,7 @@ func (w *Worker) checkRuns() time.Duration {
 		case s.Revision < rev:
 		case s.State != task.Running || s.Holder.N != r.holder.N || s.Holder.Nonce != r.holder.Nonce:
 			r.cancel(errTaken)
-		case s.Overtaken && w.o.OnSupersede == SupersedeCancel:
+		case s.Overtaken && w.o.Review().OnSupersede == SupersedeCancel:
 			next = askEvery
 			if w.newerWaits(r) {
 				r.cancel(errOvertaken)

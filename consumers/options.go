@@ -38,6 +38,13 @@ const (
 	SupersedeCancel Supersede = "cancel"
 )
 
+// ReviewPolicy says how reviews go.
+type ReviewPolicy struct {
+	OnSupersede Supersede
+	// AuditInstruction is the operator's text for reviews, for the brief.
+	AuditInstruction string
+}
+
 // Options are what a Worker is made of. Store, Log, View, JS, Runner,
 // Admitter, Restore, Familiar, Logger, Now and Registerer are needed.
 type Options struct {
@@ -63,12 +70,13 @@ type Options struct {
 	// Alone is true when a lock proves that no other process uses the store.
 	Alone bool
 
-	Concurrency      int
-	MaxRetries       int
-	Timeout          time.Duration
-	DrainTimeout     time.Duration
-	OnSupersede      Supersede
-	AuditInstruction string
+	Concurrency  int
+	MaxRetries   int
+	Timeout      time.Duration
+	DrainTimeout time.Duration
+	// Review says how reviews go, as configured now; nil: they finish, with no
+	// instruction.
+	Review func() ReviewPolicy
 	// Backoff is the wait before try n+1 when n tries are spent; nil is the
 	// default: 2 s doubled each time, at most 5 min, with jitter.
 	Backoff func(spent int) time.Duration
@@ -120,8 +128,8 @@ func (o *Options) check() error {
 	if o.Backoff == nil {
 		o.Backoff = backoff
 	}
-	if o.OnSupersede == "" {
-		o.OnSupersede = SupersedeFinish
+	if o.Review == nil {
+		o.Review = func() ReviewPolicy { return ReviewPolicy{OnSupersede: SupersedeFinish} }
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func (w *Worker) perform(ctx context.Context, r *run) (e ending) {
 	case task.CommandReply, task.CancelReviews:
 		return w.answer(ctx, r, job)
 	case task.ReviewPullRequest:
-		job.AuditInstruction = w.o.AuditInstruction
+		job.AuditInstruction = w.o.Review().AuditInstruction
 	}
 	if w.o.Surfaces == nil {
 		return ending{Report: w.runCommand(ctx, job)}

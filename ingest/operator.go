@@ -28,7 +28,8 @@ const (
 // Operator is what the signed routes are made of. Without a key and a
 // repository all of them are blocked (OT-93).
 type Operator struct {
-	Keys []OperatorKey
+	// Keys returns those in force, which sign requests.
+	Keys func() []OperatorKey
 	// Repo is the one repository that issues are created in: owner/name.
 	Repo     string
 	Store    OperatorStore
@@ -39,7 +40,7 @@ type Operator struct {
 	Waker    Waker
 }
 
-func (o *Operator) enabled() bool { return len(o.Keys) > 0 && o.Repo != "" }
+func (o *Operator) enabled() bool { return len(o.Keys()) > 0 && o.Repo != "" }
 
 // codeStatus maps the codes to HTTP (REQUIREMENTS §API).
 var codeStatus = map[operator.Code]int{

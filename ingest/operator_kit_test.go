@@ -180,7 +180,7 @@ func deskDoor(t testing.TB, change ...func(*Options)) (*door, *deskFake) {
 	d := newDoor(t, append([]func(*Options){func(o *Options) {
 		o.Now = f.now
 		o.Operator = &Operator{
-			Keys: []OperatorKey{{ID: "worker", Secret: []byte(opSecret)}, {ID: "other", Secret: []byte("another-secret-of-some-length")}},
+			Keys: signers(OperatorKey{ID: "worker", Secret: []byte(opSecret)}, OperatorKey{ID: "other", Secret: []byte("another-secret-of-some-length")}),
 			Repo: opRepo, Store: f, Tenancy: f, Nonces: f, Releases: f, Pulls: f, Waker: f,
 		}
 	}}, change...)...)
@@ -239,4 +239,9 @@ func (d *door) op(o op) answered {
 
 func proposal(more string) string {
 	return `{"requestId":"` + string(opID) + `","title":"Fix the door","body":"It squeaks."` + more + `}`
+}
+
+// signers are the keys of a configuration.
+func signers(keys ...OperatorKey) func() []OperatorKey {
+	return func() []OperatorKey { return keys }
 }

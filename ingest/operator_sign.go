@@ -141,7 +141,7 @@ func (s *Server) verify(r *http.Request, body []byte) (signer, bool) {
 	}
 	g, stamp, nonce := signer{h[0], h[3], h[4]}, h[1], h[2]
 	secret, known := []byte{}, 0
-	for _, k := range s.o.Operator.Keys {
+	for _, k := range s.o.Operator.Keys() {
 		if same := subtle.ConstantTimeCompare([]byte(k.ID), []byte(g.key)); same == 1 {
 			secret, known = k.Secret, 1
 		}

@@ -67,7 +67,7 @@ func TestOperatorTask(t *testing.T) {
 // OT-93: without a key and a repository everything is blocked, and says so.
 func TestOT93BlockedUntilAKeyIsThere(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*Operator){"no key": func(o *Operator) { o.Keys = nil }, "no repo": func(o *Operator) { o.Repo = "" }} {
+	for name, change := range map[string]func(*Operator){"no key": func(o *Operator) { o.Keys = signers() }, "no repo": func(o *Operator) { o.Repo = "" }} {
 		d, f := deskDoor(t, func(o *Options) { change(o.Operator) })
 		for _, o := range []op{{path: "/tasks", body: proposal("")}, {method: "GET", path: "/tasks/" + string(opID)}, {path: "/nothing"}} {
 			got := d.op(o)
@@ -77,7 +77,7 @@ func TestOT93BlockedUntilAKeyIsThere(t *testing.T) {
 		require.Empty(t, f.calls)
 		require.Empty(t, f.used)
 	}
-	d, f := deskDoor(t, func(o *Options) { o.Operator.Keys = []OperatorKey{{ID: "worker"}} })
+	d, f := deskDoor(t, func(o *Options) { o.Operator.Keys = signers(OperatorKey{ID: "worker"}) })
 	require.Equal(t, 401, d.op(op{path: "/tasks", body: proposal(""), secret: " "}).status)
 	got := d.op(op{path: "/tasks", body: proposal(""), header: map[string]string{
 		"X-Belay-Nonce": "a-nonce-that-is-long-enough", "X-Belay-Signature": signedBy("", "POST", "/api/operator/tasks", fmt.Sprint(testTime.Unix()), "a-nonce-that-is-long-enough", "ann", "c1", proposal("")),

@@ -42,7 +42,7 @@ func (c *cli) demoServerCommand() *cobra.Command {
 			}()
 			return c.serve(app.Options{
 				Config: cfg, Logger: app.NewLogger(c.err, slog.LevelInfo, time.Now), NATSListen: natsserver.ListenRandom, GitHubSleep: hurry,
-			})
+			}, func() (*config.Config, error) { return cfg, nil })
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "the demo's folder")

@@ -22,6 +22,7 @@ import (
 
 	"github.com/belay-run/belay/cmd/internal/config"
 	"github.com/belay-run/belay/kv/natstest"
+	"github.com/belay-run/belay/kv/redact"
 )
 
 // host is a folder with a configuration, in which belay's processes run.
@@ -229,19 +230,29 @@ func (h *host) get(path string) int {
 // accepted.
 func (h *host) post(number int) string {
 	h.t.Helper()
+	got, status := h.postAs(number, "bug", hostSecret)
+	if status != http.StatusOK {
+		return ""
+	}
+	return got.Task
+}
+
+// postAs is post with a label and a secret.
+func (h *host) postAs(number int, label, secret string) (hookAnswer, int) {
+	h.t.Helper()
 	cfg := config.Default("")
-	cfg.Familiars[0].TriggerLabels = []string{"bug"}
+	cfg.Familiars[0].TriggerLabels = []string{label}
 	tree, err := loadPayload("issues.labeled", nil, newVocabulary(cfg, time.Now()))
 	require.NoError(h.t, err)
 	require.NoError(h.t, setValue(tree, fmt.Sprintf("issue.number=%d", number)))
 	body, err := encode(tree)
 	require.NoError(h.t, err)
-	ans, err := h.client.deliver(h.t.Context(), &hook{event: "issues.labeled", id: uuid.NewString(), body: body, secret: hostSecret})
+	ans, err := h.client.deliver(h.t.Context(), &hook{event: "issues.labeled", id: uuid.NewString(), body: body, secret: redact.Secret(secret)})
 	var got hookAnswer
-	if err != nil || ans.status != http.StatusOK || json.Unmarshal(ans.body, &got) != nil {
-		return ""
+	if err != nil || json.Unmarshal(ans.body, &got) != nil {
+		return got, 0
 	}
-	return got.Task
+	return got, ans.status
 }
 
 // accept is post of what must be accepted.

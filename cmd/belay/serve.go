@@ -31,21 +31,33 @@ loopback, keeps its data under ./data and makes a webhook secret once.
 
 SIGTERM and SIGINT drain: no more webhooks, running tasks may finish within
 [worker] drain_timeout, the rest is released and runs again after the restart.
-A second signal releases at once.`,
+A second signal releases at once.
+
+SIGHUP loads the configuration again: familiars, rules, secrets, tokens,
+callbacks. What is wrong with it, or cannot change without a restart, is logged
+by its key, and then nothing changes.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := c.loadConfig()
+			path := ""
+			load := func() (*config.Config, error) {
+				if path == "" { // a reload reads the file of the start
+					path = config.Find(c.config, c.environ)
+				}
+				cfg, err := config.Load(path, c.environ)
+				if err == nil && natsConfig != "" {
+					cfg.NATS.Config = natsConfig
+				}
+				return cfg, err
+			}
+			cfg, err := load()
 			if err != nil {
 				return err
-			}
-			if natsConfig != "" {
-				cfg.NATS.Config = natsConfig
 			}
 			var l slog.Level
 			if err := l.UnmarshalText([]byte(level)); err != nil {
 				return usageError("--log-level %q: write debug, info, warn or error", level)
 			}
-			return c.serve(app.Options{Config: cfg, Logger: app.NewLogger(c.err, l, time.Now), NotifySocket: c.getenv("NOTIFY_SOCKET")})
+			return c.serve(app.Options{Config: cfg, Logger: app.NewLogger(c.err, l, time.Now), NotifySocket: c.getenv("NOTIFY_SOCKET")}, load)
 		},
 	}
 	cmd.Flags().StringVar(&natsConfig, "nats-config", "", "nats.conf for the embedded nats-server")
@@ -55,11 +67,15 @@ A second signal releases at once.`,
 
 // serve runs until a signal. It does not use the command's context, which the
 // first signal would end: draining wants to be told apart from hurrying.
-func (c *cli) serve(o app.Options) error {
+// load reads the configuration once more.
+func (c *cli) serve(o app.Options, load func() (*config.Config, error)) error {
 	cfg := o.Config
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
+	defer signal.Stop(reload)
 	made, err := cfg.EnsureSecret()
 	if err != nil {
 		return err
@@ -83,12 +99,25 @@ func (c *cli) serve(o app.Options) error {
 		return interrupted(a, cfg, <-started, signals)
 	}
 	c.greet(cfg, a, made)
-	var broken error
-	select {
-	case <-signals:
-	case broken = <-a.Failed():
+	for {
+		select {
+		case <-signals:
+			return stop(a, cfg, signals)
+		case broken := <-a.Failed():
+			return errors.Join(broken, stop(a, cfg, signals))
+		case <-reload:
+			_ = a.Reload(func() (*config.Config, error) { return withSecret(load()) }) // it is logged
+		}
 	}
-	return errors.Join(broken, stop(a, cfg, signals))
+}
+
+// withSecret completes a configuration as the start did.
+func withSecret(cfg *config.Config, err error) (*config.Config, error) {
+	if err != nil {
+		return nil, err
+	}
+	_, err = cfg.EnsureSecret()
+	return cfg, err
 }
 
 // interrupted ends a start at which the signal came: what was asked for is

@@ -21,7 +21,6 @@ import (
 	"github.com/belay-run/belay/consumers/githubapp"
 	"github.com/belay-run/belay/consumers/relay"
 	"github.com/belay-run/belay/ingest"
-	"github.com/belay-run/belay/ingest/github"
 	"github.com/belay-run/belay/kv"
 	"github.com/belay-run/belay/kv/natsserver"
 	"github.com/belay-run/belay/kv/redact"
@@ -55,11 +54,15 @@ type App struct {
 	gates     *consumers.ReleaseGate   // nil without an App or [operator] repo
 	appClient *githubapp.Client        // nil without an App
 	github    *consumers.GitHub        // nil without an App
-	channels  map[string]relay.Channel // by their names; filled before anything is sent
+	channels  map[string]relay.Channel // to GitHub, by their names; filled before anything is sent
 	redact    *redact.Redactor
 	tracer    trace.Tracer // nil where nothing is traced
 	probe     *prober
-	routing   atomic.Pointer[github.Config]
+
+	live    atomic.Pointer[inForce]
+	swap    sync.Mutex // held to put another in its place
+	login   string     // the App's, once known; under swap
+	reloads reloads
 
 	http   *ingest.Server
 	addr   addresses
@@ -86,7 +89,8 @@ func New(o Options) (*App, error) {
 	a.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	a.view = view.New(o.Logger, o.Now)
 	a.reg.MustRegister(newViewCollector(a.view))
-	return a, nil
+	a.reloads = newReloads(a.reg, o.Now().Unix())
+	return a, a.put(o.Config)
 }
 
 // Start brings the process up: it returns when deliveries are accepted and
@@ -157,10 +161,7 @@ func (a *App) openStores(ctx context.Context) error {
 	if a.deliv, err = kv.OpenDeliveryLog(ctx, a.js); err != nil {
 		return err
 	}
-	r := routing(a.o.Config)
-	r.StoreSince = a.deliv.Since()
-	r.Operator = a.operatorOf
-	a.routing.Store(r)
+	a.learn(func() {}) // of what age the log is
 	if a.store, err = kv.OpenTaskStore(ctx, a.js); err != nil {
 		return err
 	}
@@ -239,19 +240,19 @@ func (a *App) startExecutor(context.Context) error {
 func (a *App) startConsumers(ctx context.Context) error {
 	c := a.o.Config
 	adm := consumers.NewAdmitter(consumers.AdmitterOptions{
-		Store: a.store, View: a.view, Familiars: func() []string { return familiarIDs(c) },
+		Store: a.store, View: a.view, Familiars: func() []string { return familiarIDs(a.conf()) },
 		Replay: replayWindow, TombTTL: days(c.Storage.DedupeDays), Deliveries: a.deliv, Audit: a.audit,
 		Forget: a.exec.RemoveLogs, Outbox: a.outbox, Tracer: a.tracer, Now: a.o.Now, Logger: a.log,
 	})
 	w, err := consumers.NewWorker(consumers.Options{
 		Store: a.store, View: a.view, JS: a.js, Runner: a.exec, Admitter: adm, Audit: a.audit, Restore: a.restore,
 		Surfaces: a.surfaces(),
-		Familiar: func(id string) (executor.Familiar, bool) { return familiar(c, id) },
+		Familiar: func(id string) (executor.Familiar, bool) { return familiar(a.conf(), id) },
 		Logger:   a.log, Now: a.o.Now, Registerer: a.reg,
 		Name: c.Worker.Name, Boot: a.o.Boot, Alone: c.Embedded(),
 		Concurrency: c.Worker.Concurrency, MaxRetries: c.Worker.MaxRetries, Timeout: c.Worker.Timeout,
-		DrainTimeout: c.Worker.DrainTimeout, OnSupersede: consumers.Supersede(c.Review.OnSupersede),
-		Tracer: a.tracer, AuditInstruction: c.Review.AuditInstruction, Backoff: a.o.Backoff, BeatEvery: a.o.BeatEvery, Hooks: a.o.Hooks,
+		DrainTimeout: c.Worker.DrainTimeout, Review: func() consumers.ReviewPolicy { return reviewPolicy(a.conf()) },
+		Tracer: a.tracer, Backoff: a.o.Backoff, BeatEvery: a.o.BeatEvery, Hooks: a.o.Hooks,
 	})
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/belay-run/belay/cmd/internal/config"
+	"github.com/belay-run/belay/consumers"
 	"github.com/belay-run/belay/consumers/executor"
 	"github.com/belay-run/belay/ingest"
 	"github.com/belay-run/belay/ingest/github"
@@ -42,6 +43,19 @@ func access(c *config.Config) ingest.Access {
 		a.ServiceToken = sha256.Sum256([]byte(s))
 	}
 	return a
+}
+
+// signers are the keys that sign requests of operators.
+func signers(c *config.Config) []ingest.OperatorKey {
+	out := make([]ingest.OperatorKey, len(c.Operator.Keys))
+	for i, k := range c.Operator.Keys {
+		out[i] = ingest.OperatorKey{ID: k.ID, Secret: []byte(k.Secret.Reveal())}
+	}
+	return out
+}
+
+func reviewPolicy(c *config.Config) consumers.ReviewPolicy {
+	return consumers.ReviewPolicy{OnSupersede: consumers.Supersede(c.Review.OnSupersede), AuditInstruction: c.Review.AuditInstruction}
 }
 
 // familiar is how the worker runs a familiar's tasks.

@@ -38,7 +38,7 @@ func (a *App) openGitHub(context.Context) error {
 	a.github = consumers.NewGitHub(consumers.GitHubOptions{
 		Clients: map[string]*githubapp.Client{task.DefaultSource: client},
 		Name: func(id string) string {
-			if f, ok := c.FamiliarByID(id); ok {
+			if f, ok := a.conf().FamiliarByID(id); ok {
 				return f.DisplayName
 			}
 			return id
@@ -95,13 +95,4 @@ func (a *App) learnLogin(client *githubapp.Client) {
 	a.cleanups.push("login of the app", func(context.Context) error { cancel(); <-done; return nil })
 }
 
-func (a *App) setLogin(login string) {
-	for {
-		old := a.routing.Load()
-		next := *old
-		next.AppLogin = login
-		if a.routing.CompareAndSwap(old, &next) {
-			return
-		}
-	}
-}
+func (a *App) setLogin(login string) { a.learn(func() { a.login = login }) }

@@ -129,17 +129,16 @@ func (a *App) startHTTP(ctx context.Context) error {
 		return err
 	}
 	l := late{a}
-	a.routing.Store(routing(c))
-	sec, acc := secrets(c), access(c)
 	a.http, err = ingest.New(ingest.Options{
 		Log: l, Tasks: a.view, TaskStore: l, Deliveries: lateDeliveries{a}, Commands: l, Logs: l, Prober: l, Switch: l,
 		Outbox: a.view, OutboxStore: lateOutbox{a},
 		Operator: a.operatorDesk(), Events: lateEvents{a},
 		Auditor: l, Trail: lateTrail{a},
-		Config: a.routing.Load, Secrets: func() []github.Secret { return sec },
-		Access: func() ingest.Access { return acc },
+		Config:  func() *github.Config { return a.live.Load().routing },
+		Secrets: func() []github.Secret { return a.live.Load().secrets },
+		Access:  func() ingest.Access { return a.live.Load().access },
 		FamiliarName: func(id string) string {
-			f, _ := c.FamiliarByID(id)
+			f, _ := a.conf().FamiliarByID(id)
 			return f.DisplayName
 		},
 		Logger: a.log, Now: a.o.Now, Registerer: a.reg, Gatherer: a.reg, Version: a.o.Version, Tracer: a.tracer,

@@ -14,8 +14,9 @@ type notifier struct{ socket string }
 
 // states of a service, as sd_notify(3) writes them.
 const (
-	notifyReady    = "READY=1"
-	notifyStopping = "STOPPING=1"
+	notifyReady     = "READY=1"
+	notifyStopping  = "STOPPING=1"
+	notifyReloading = "RELOADING=1"
 )
 
 // extend asks for more time to start or stop, in microseconds.

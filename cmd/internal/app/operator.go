@@ -11,7 +11,7 @@ type tenancy struct{ a *App }
 
 // RepoTenant implements kv.Tenancy.
 func (t tenancy) RepoTenant(_ context.Context, repo string) (string, error) {
-	return t.a.o.Config.Operator.RepoTenant(repo)
+	return t.a.conf().Operator.RepoTenant(repo)
 }
 
 // openEvents binds the store of operator tasks, where a repository is

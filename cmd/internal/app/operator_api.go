@@ -34,13 +34,11 @@ func (a *App) openReports(ctx context.Context) error {
 // operatorDesk is what the signed routes are made of. The stores behind it are
 // opened later; without a repository and a key nobody asks them.
 func (a *App) operatorDesk() *ingest.Operator {
-	c := a.o.Config.Operator
 	l := lateOperator{a}
-	out := &ingest.Operator{Repo: c.Repo, Store: l, Tenancy: tenancy{a}, Nonces: l, Releases: l, Pulls: l, Waker: l}
-	for _, k := range c.Keys {
-		out.Keys = append(out.Keys, ingest.OperatorKey{ID: k.ID, Secret: []byte(k.Secret.Reveal())})
+	return &ingest.Operator{
+		Repo: a.o.Config.Operator.Repo, Keys: func() []ingest.OperatorKey { return a.live.Load().signers },
+		Store: l, Tenancy: tenancy{a}, Nonces: l, Releases: l, Pulls: l, Waker: l,
 	}
-	return out
 }
 
 // lateOperator is late for the signed routes.

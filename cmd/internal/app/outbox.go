@@ -34,9 +34,6 @@ func (a *App) openOutbox(ctx context.Context) error {
 		return err
 	}
 	a.outbox.SetHooks(a.o.StoreHooks)
-	if err := a.openCallbacks(); err != nil {
-		return err
-	}
 	a.store.SetClosing(kv.Closing{Intents: a.intents, Ended: func(ctx context.Context, r task.Record) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deriveTimeout)
 		defer cancel()
@@ -44,20 +41,6 @@ func (a *App) openOutbox(ctx context.Context) error {
 			a.log.Warn("outbox records are not made yet, the next sweep makes them", "class", "derive", "task_id", r.ID, "err", err)
 		}
 	}})
-	return nil
-}
-
-// openCallbacks makes the channels of the configured callbacks.
-func (a *App) openCallbacks() error {
-	for _, c := range a.o.Config.Callbacks {
-		cb, err := relay.NewCallback(relay.CallbackOptions{
-			Name: c.Name, URL: c.URL, Secrets: c.Secrets, Bearer: c.Bearer, AllowPrivate: c.AllowPrivate, Timeout: c.Timeout, Now: a.o.Now,
-		})
-		if err != nil {
-			return fmt.Errorf("%w; next: mend [[callbacks]] %q", err, c.Name)
-		}
-		a.channels[relay.CallbackChannel(c.Name)] = cb
-	}
 	return nil
 }
 
@@ -81,7 +64,7 @@ type ended struct {
 // Replies to commands are no work of anybody's and tell no callback.
 func (a *App) intents(r task.Record, n int) []task.Intent {
 	var out []task.Intent
-	if cb, ok := callback(a.o.Config, r.FamiliarID); ok && r.Kind.Name != task.CommandReply {
+	if cb, ok := callback(a.conf(), r.FamiliarID); ok && r.Kind.Name != task.CommandReply {
 		in, err := relay.CallbackIntent(r, n, cb, a.label(cb))
 		if err != nil {
 			a.log.Error("callback of a task cannot be made", "class", "intents", "task_id", r.ID, "err", err)
@@ -111,7 +94,7 @@ func callback(c *config.Config, familiar string) (string, bool) {
 
 // label is what people see of where a callback goes.
 func (a *App) label(name string) string {
-	if cb, ok := a.channels[relay.CallbackChannel(name)].(*relay.Callback); ok {
+	if cb, ok := a.live.Load().callbacks[relay.CallbackChannel(name)].(*relay.Callback); ok {
 		return cb.Label()
 	}
 	return name
@@ -121,13 +104,9 @@ func (a *App) label(name string) string {
 // results it still sends.
 func (a *App) startRelay(context.Context) error {
 	r, err := relay.New(relay.Options{
-		Tracer: a.tracer,
-		Store:  a.outbox, View: a.view, JS: a.js, Boot: a.o.Boot, Alone: a.o.Config.Embedded(),
-		Channel: func(name string) (relay.Channel, bool) {
-			ch, ok := a.channels[name]
-			return ch, ok
-		},
-		Derive: relay.Deriver(a.view, a.store, a.outbox), Restore: a.restore,
+		Tracer: a.tracer, Store: a.outbox, View: a.view, JS: a.js, Boot: a.o.Boot, Alone: a.o.Config.Embedded(),
+		Channel: a.channel,
+		Derive:  relay.Deriver(a.view, a.store, a.outbox), Restore: a.restore,
 		Finished: a.finished,
 		Disabled: func(channel, reason string) { a.audit.Record(auditDisabled, "", "", channel+": "+reason) },
 		Redact:   a.redact, Logger: a.log, Now: a.o.Now, Registerer: a.reg, Waits: a.o.RelayWaits,

@@ -15,19 +15,20 @@ import (
 // set, `min` and `max` bound a number or a duration, `enum` lists the values
 // of a string, `hide` names the part of an address that is never shown. A
 // struct is a section of the file, a slice of structs a list of tables, whose
-// first key names each; a list may stand in a section.
+// first key names each; a list may stand in a section. `live` marks what a
+// reload brings into force; all else needs a restart.
 type Config struct {
 	Server    Server     `toml:"server"`
 	Storage   Storage    `toml:"storage"`
 	NATS      NATS       `toml:"nats"`
 	GitHub    GitHub     `toml:"github"`
 	Worker    Worker     `toml:"worker"`
-	API       API        `toml:"api"`
-	Review    Review     `toml:"review"`
+	API       API        `toml:"api" live:"yes"`
+	Review    Review     `toml:"review" live:"yes"`
 	Operator  Operator   `toml:"operator"`
 	Tracing   Tracing    `toml:"tracing"`
-	Familiars []Familiar `toml:"familiars"`
-	Callbacks []Callback `toml:"callbacks"`
+	Familiars []Familiar `toml:"familiars" live:"yes"`
+	Callbacks []Callback `toml:"callbacks" live:"yes"`
 
 	// File is the path of the file that was read, empty when there was none.
 	File string `toml:"-"`
@@ -88,10 +89,10 @@ type GitHub struct {
 	PrivateKeyFile string        `toml:"private_key_file"`
 	// WebhookSecrets are all accepted; several allow a rotation. After Load
 	// they include those of WebhookSecretFiles.
-	WebhookSecrets     []redact.Secret `toml:"webhook_secrets"`
-	WebhookSecretFiles []string        `toml:"webhook_secret_files"`
+	WebhookSecrets     []redact.Secret `toml:"webhook_secrets" live:"yes"`
+	WebhookSecretFiles []string        `toml:"webhook_secret_files" live:"yes"`
 	// WebhookURL is where GitHub reaches the webhook, for the App's manifest.
-	WebhookURL string `toml:"webhook_url"`
+	WebhookURL string `toml:"webhook_url" live:"yes"`
 	// APIURL is the base of the API; on GitHub Enterprise Server
 	// https://HOST/api/v3/.
 	APIURL string `toml:"api_url" default:"https://api.github.com"`

@@ -14,15 +14,15 @@ import (
 // created. Without a key and a repository nothing is taken (OT-93).
 type Operator struct {
 	// Keys sign the requests of operators.
-	Keys []OperatorKey `toml:"keys"`
+	Keys []OperatorKey `toml:"keys" live:"yes"`
 	// Repo is the one repository that issues are created in: owner/name.
 	Repo string `toml:"repo"`
 	// Tenant0 is the tenant of a repository that Tenants does not name.
-	Tenant0 string `toml:"tenant0" default:"invotek"`
+	Tenant0 string `toml:"tenant0" default:"invotek" live:"yes"`
 	// Tenants are the tenants of repositories, by owner/name.
-	Tenants map[string]string `toml:"tenants"`
+	Tenants map[string]string `toml:"tenants" live:"yes"`
 	// Reserved are words that are no tenant's id.
-	Reserved []string `toml:"reserved"`
+	Reserved []string `toml:"reserved" live:"yes"`
 	// Labels are put on each issue that is created; one that triggers a
 	// familiar makes it work at once.
 	Labels []string `toml:"labels"`
