@@ -3,7 +3,6 @@ package view
 import (
 	"encoding/base64"
 	"encoding/binary"
-	"slices"
 
 	"github.com/google/uuid"
 
@@ -16,17 +15,14 @@ func (v *View) List(q Query) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
+	repos := task.NewRepoFilter(q.Repos, q.Repo)
+	q.Limit = max(q.Limit, 1)
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	t := v.narrowest(&q)
-	if t == nil {
-		return Page{}, nil
-	}
-	q.Limit = max(q.Limit, 1)
 	var page Page
 	var last *entry
-	take := func(e *entry) bool {
-		if pivot != nil && e.updated == pivot.updated && e.id == pivot.id || !q.match(e) {
+	merge(v.narrowest(&q, repos), pivot, func(e *entry) bool {
+		if pivot != nil && e.updated == pivot.updated && e.id == pivot.id || !q.match(e, repos) {
 			return true
 		}
 		if len(page.Items) == q.Limit {
@@ -36,48 +32,58 @@ func (v *View) List(q Query) (Page, error) {
 		page.Items = append(page.Items, e.item())
 		last = e
 		return true
-	}
-	if pivot == nil {
-		t.Scan(take)
-	} else {
-		t.Ascend(pivot, take)
-	}
+	})
 	return page, nil
 }
 
-// narrowest returns the shortest ordered list that holds all that the query
-// may match, nil if one that it names is empty.
-func (v *View) narrowest(q *Query) *tree {
-	scopes := []scope{{kind: 'a'}}
-	if q.Repo != "" {
-		scopes = append(scopes, scope{kind: 'r', name: intern(q.Repo)})
-	}
-	if len(q.Repos) == 1 {
-		scopes = append(scopes, scope{kind: 'r', name: intern(q.Repos[0])})
-	}
+// narrowest returns the ordered lists that together are the shortest to hold
+// all that the query may match; none if nothing can. Repositories have a list
+// in each installation, so that nobody's page walks over another's tasks.
+func (v *View) narrowest(q *Query, repos task.RepoFilter) []*tree {
+	choices := [][]scope{{{kind: 'a'}}}
 	if q.Installation != nil {
-		scopes = append(scopes, scope{kind: 'i', num: *q.Installation})
+		choices = append(choices, []scope{{kind: 'i', num: *q.Installation}})
 	}
 	if q.Status != "" {
-		scopes = append(scopes, scope{kind: 's', name: intern(q.Status)})
+		choices = append(choices, []scope{{kind: 's', name: intern(q.Status)}})
 	}
-	var best *tree
-	for _, s := range scopes {
-		t := v.lists[s]
-		if t == nil {
-			return nil
+	if repos != nil {
+		choices = append(choices, v.repoScopes(q.Installation, repos))
+	}
+	var best []*tree
+	shortest := -1
+	for _, scopes := range choices {
+		var lists []*tree
+		n := 0
+		for _, s := range scopes {
+			if t := v.lists[s]; t != nil {
+				lists, n = append(lists, t), n+t.Len()
+			}
 		}
-		if best == nil || t.Len() < best.Len() {
-			best = t
+		if shortest < 0 || n < shortest {
+			best, shortest = lists, n
 		}
 	}
 	return best
 }
 
-func (q *Query) match(e *entry) bool {
+// repoScopes are the lists of repositories in one installation, or in all.
+func (v *View) repoScopes(installation *int64, repos task.RepoFilter) []scope {
+	var out []scope
+	for _, name := range repos {
+		h := intern(name)
+		for _, inst := range v.places[h] {
+			if installation == nil || *installation == inst {
+				out = append(out, scope{kind: 'r', num: inst, name: h})
+			}
+		}
+	}
+	return out
+}
+
+func (q *Query) match(e *entry, repos task.RepoFilter) bool {
 	return (q.Installation == nil || *q.Installation == e.inst) &&
-		(q.Repo == "" || q.Repo == e.repo.Value()) &&
-		(q.Repos == nil || slices.Contains(q.Repos, e.repo.Value())) &&
+		repos.Has(e.repo.Value()) &&
 		(q.Status == "" || q.Status == e.status())
 }
 
@@ -102,13 +108,13 @@ func parseCursor(s string) (*entry, error) {
 func (v *View) Thread(installation int64, repo string, number, limit int) []Item {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	t := v.lists[scope{kind: 'r', name: intern(repo)}]
+	t := v.lists[scope{kind: 'r', num: installation, name: intern(task.FoldRepo(repo))}]
 	if t == nil {
 		return nil
 	}
 	var out []Item
 	t.Scan(func(e *entry) bool {
-		if e.inst == installation && int(e.number) == number && e.kind() != task.CommandReply {
+		if int(e.number) == number && e.kind() != task.CommandReply {
 			out = append(out, e.item())
 		}
 		return len(out) < limit

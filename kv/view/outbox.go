@@ -73,6 +73,7 @@ type replies struct {
 	all        map[outbox.ID]*reply
 	list       *replyTree
 	byStatus   map[outbox.Status]*replyTree
+	byInst     map[int64]*replyTree
 	pending    map[recipient]*replyTree
 	waiting    *replyTree // pending, of all recipients
 	delivering *replyTree
@@ -87,7 +88,7 @@ func newReplies() *replies {
 		by[s] = newReplyTree(byReplyList)
 	}
 	return &replies{
-		all: map[outbox.ID]*reply{}, list: newReplyTree(byReplyList), byStatus: by,
+		all: map[outbox.ID]*reply{}, list: newReplyTree(byReplyList), byStatus: by, byInst: map[int64]*replyTree{},
 		pending: map[recipient]*replyTree{}, waiting: newReplyTree(byReplyTurn), delivering: newReplyTree(byReplyLease),
 		tasks: map[string][]*reply{}, underived: map[string]underived{}, changed: make(chan struct{}, 1),
 	}
@@ -165,6 +166,10 @@ func (x *replies) insert(r *reply) {
 	x.all[r.id] = r
 	x.list.Set(r)
 	x.byStatus[r.status].Set(r)
+	if x.byInst[r.inst] == nil {
+		x.byInst[r.inst] = newReplyTree(byReplyList)
+	}
+	x.byInst[r.inst].Set(r)
 	if r.task != "" {
 		x.tasks[r.task] = append(x.tasks[r.task], r)
 		x.derived(r)
@@ -190,6 +195,11 @@ func (x *replies) remove(r *reply) {
 	delete(x.all, r.id)
 	x.list.Delete(r)
 	x.byStatus[r.status].Delete(r)
+	if t := x.byInst[r.inst]; t.Len() > 1 {
+		t.Delete(r)
+	} else {
+		delete(x.byInst, r.inst)
+	}
 	if r.task != "" {
 		x.forgetTask(r)
 	}

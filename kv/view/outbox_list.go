@@ -67,10 +67,9 @@ func (r *reply) item(now time.Time) OutboxItem {
 	}
 }
 
-func (q *OutboxQuery) match(r *reply, now time.Time) bool {
+func (q *OutboxQuery) match(r *reply, repos task.RepoFilter, now time.Time) bool {
 	return (q.Installation == nil || *q.Installation == r.inst) &&
-		(q.Repos == nil || slices.Contains(q.Repos, r.repo.Value())) &&
-		(q.Repo == "" || q.Repo == r.repo.Value()) &&
+		repos.Has(r.repo.Value()) &&
 		(q.Channel == "" || q.Channel == r.channel.Value()) &&
 		(q.Task == "" || string(q.Task) == r.task) &&
 		(q.Status == "" || q.Status == string(r.status) || q.Status == StatusUnknown && r.unknown(now))
@@ -83,13 +82,14 @@ func (v *View) Outbox(q OutboxQuery) (OutboxPage, error) {
 		return OutboxPage{}, err
 	}
 	q.Limit = max(q.Limit, 1)
+	repos := task.NewRepoFilter(q.Repos, q.Repo)
 	now := v.now()
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	var page OutboxPage
 	var last *reply
 	for r := range v.replies.source(&q, pivot) {
-		if pivot != nil && !byReplyList(pivot, r) || !q.match(r, now) {
+		if pivot != nil && !byReplyList(pivot, r) || !q.match(r, repos, now) {
 			continue
 		}
 		if len(page.Items) == q.Limit {
@@ -102,8 +102,9 @@ func (v *View) Outbox(q OutboxQuery) (OutboxPage, error) {
 	return page, nil
 }
 
-// source yields, in the order of lists, a set that holds all that the query
-// may match: the few records of a task, those of a status, or all of them.
+// source yields, in the order of lists, the smallest set that holds all that
+// the query may match: the few records of a task, those of a status, of an
+// installation, or all of them.
 func (x *replies) source(q *OutboxQuery, pivot *reply) func(yield func(*reply) bool) {
 	list := x.list
 	switch {
@@ -118,6 +119,11 @@ func (x *replies) source(q *OutboxQuery, pivot *reply) func(yield func(*reply) b
 		list = x.byStatus[outbox.Delivering]
 	case q.Status != "":
 		list = x.byStatus[outbox.Status(q.Status)]
+	}
+	if q.Installation != nil {
+		if own := x.byInst[*q.Installation]; own == nil || list != nil && own.Len() < list.Len() {
+			list = own
+		}
 	}
 	switch {
 	case list == nil:

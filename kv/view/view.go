@@ -22,7 +22,8 @@ type View struct {
 	mu      sync.RWMutex
 	tasks   map[uuid.UUID]*entry
 	lists   map[scope]*tree
-	queues  map[int64]*tree // due, by installation
+	places  map[unique.Handle[string]][]int64 // the installations of a repository, folded
+	queues  map[int64]*tree                   // due, by installation
 	delayed *tree
 	running map[uuid.UUID]*entry
 	pulls   map[pull][]*entry // queued and running reviews
@@ -61,6 +62,7 @@ func New(log *slog.Logger, now func() time.Time) *View {
 func (v *View) reset() {
 	v.tasks = map[uuid.UUID]*entry{}
 	v.lists = map[scope]*tree{}
+	v.places = map[unique.Handle[string]][]int64{}
 	v.queues = map[int64]*tree{}
 	v.delayed = newTree(byDue)
 	v.running = map[uuid.UUID]*entry{}
@@ -178,6 +180,7 @@ func (v *View) insert(e *entry) {
 		if t == nil {
 			t = newTree(byList)
 			v.lists[s] = t
+			v.place(s)
 		}
 		t.Set(e)
 	}
@@ -204,6 +207,7 @@ func (v *View) remove(e *entry) {
 		t.Delete(e)
 		if t.Len() == 0 {
 			delete(v.lists, s)
+			v.displace(s)
 		}
 	}
 	switch e.state() {
