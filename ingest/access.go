@@ -10,8 +10,9 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
+
+	"github.com/belay-run/belay/kv/task"
 )
 
 // maxPath bounds what is audited of a refused path.
@@ -28,21 +29,60 @@ const (
 // Access says who may use the API.
 type Access struct {
 	Mode string
-	// ServiceToken is the SHA-256 of the token that sees all.
+	// ServiceToken is the SHA-256 of the token that sees all; zero for none.
 	ServiceToken [sha256.Size]byte
+	// Tenants see a part of it, in mode token only.
+	Tenants []Tenant
+}
+
+// Tenant is a caller with a token and a scope of its own.
+type Tenant struct {
+	// Name stands for it in the audit trail, as tenant:<name>.
+	Name string
+	// Token is the SHA-256 of its token.
+	Token [sha256.Size]byte
+	// Scope names one installation, and perhaps some of its repositories.
+	Scope Scope
 }
 
 func (a *Access) check() error {
 	switch {
 	case a.Mode != ModeOpen && a.Mode != ModeToken:
 		return fmt.Errorf("api mode %q is neither %s nor %s", a.Mode, ModeOpen, ModeToken)
-	case a.Mode == ModeToken && a.ServiceToken == [sha256.Size]byte{}:
-		return errors.New("api mode token needs a service token")
+	case a.Mode == ModeOpen && len(a.Tenants) > 0:
+		return errors.New("api mode open keeps no tenants apart")
+	case a.Mode == ModeToken && a.ServiceToken == [sha256.Size]byte{} && len(a.Tenants) == 0:
+		return errors.New("api mode token needs a token")
+	}
+	for _, t := range a.Tenants {
+		if t.Token == [sha256.Size]byte{} || t.Name == "" || t.Scope.Installation == nil {
+			return fmt.Errorf("tenant %q needs a name, a token and an installation", t.Name)
+		}
 	}
 	return nil
 }
 
-// Scope is what a caller may see: nil fields do not limit.
+// caller is whose token it is. All of them are compared, each in constant
+// time, so the time it takes tells nothing of any.
+func (a *Access) caller(token string) (Caller, bool) {
+	const nobody, service = -2, -1
+	sum, who := sha256.Sum256([]byte(token)), nobody
+	who = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(sum[:], a.ServiceToken[:]), service, who)
+	for i := range a.Tenants {
+		who = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(sum[:], a.Tenants[i].Token[:]), i, who)
+	}
+	switch who {
+	case nobody:
+		return Caller{}, false
+	case service:
+		return Caller{Name: "service"}, true
+	}
+	return Caller{Name: "tenant:" + a.Tenants[who].Name, Scope: a.Tenants[who].Scope}, true
+}
+
+// Scope is what a caller may see: nil fields do not limit. Repositories are
+// meant as records name them, letter case aside: one that was renamed has
+// older records under its former name.
 type Scope struct {
 	Installation *int64
 	Repos        []string
@@ -53,7 +93,15 @@ func (sc *Scope) sees(installation int64, repo string) bool {
 	if sc.Installation != nil && *sc.Installation != installation {
 		return false
 	}
-	return sc.Repos == nil || slices.Contains(sc.Repos, repo)
+	return task.NewRepoFilter(sc.Repos, "").Has(repo)
+}
+
+// installation is the one that the scope names, 0 if it names none.
+func (sc *Scope) installation() int64 {
+	if sc.Installation == nil {
+		return 0
+	}
+	return *sc.Installation
 }
 
 // Caller is who asks: a name for the audit trail, and a scope.
@@ -77,11 +125,8 @@ func (s *Server) authenticate(r *http.Request) (Caller, bool) {
 		return Caller{Name: "local"}, loopbackRequest(r)
 	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
-	if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(sum[:], a.ServiceToken[:]) != 1 {
-		return Caller{}, false
-	}
-	return Caller{Name: "service"}, true
+	c, ok := a.caller(strings.TrimSpace(token))
+	return c, ok && strings.EqualFold(scheme, "Bearer")
 }
 
 // authorize lets a known caller through and answers 401 to all others, the
@@ -90,18 +135,29 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, ok := s.authenticate(r)
 		if !ok {
-			s.metrics.denials.Inc()
-			remote, _, _ := net.SplitHostPort(r.RemoteAddr)
-			s.o.Auditor.Denied(r.Method+" "+r.URL.Path[:min(len(r.URL.Path), maxPath)], remote)
+			err := s.deny(r, remoteOf(r))
 			if a := s.o.Access(); a.Mode == ModeOpen {
 				s.warn("denied_open", "api request refused: open mode answers only this machine, by a loopback name and through no proxy",
 					slog.String("next", `set [api] mode = "token"`))
 			}
-			s.fail(w, errDenied)
+			s.fail(w, err)
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 	})
+}
+
+// deny counts and audits a request that is refused: who is a remote address,
+// or a caller who is known and may not do this.
+func (s *Server) deny(r *http.Request, who string) error {
+	s.metrics.denials.Inc()
+	s.o.Auditor.Denied(r.Method+" "+r.URL.Path[:min(len(r.URL.Path), maxPath)], who)
+	return errDenied
+}
+
+func remoteOf(r *http.Request) string {
+	remote, _, _ := net.SplitHostPort(r.RemoteAddr)
+	return remote
 }
 
 // proxied are headers that only something between the caller and us sets: a

@@ -74,7 +74,8 @@ func (s *Server) handle(h apiHandler) http.HandlerFunc {
 func (s *Server) read(what string, h apiHandler) http.HandlerFunc {
 	next := s.handle(h)
 	return func(w http.ResponseWriter, r *http.Request) {
-		s.o.Auditor.Read(CallerFrom(r.Context()).Name, what)
+		c := CallerFrom(r.Context())
+		s.o.Auditor.Read(c.Name, c.Scope.installation(), what)
 		next(w, r)
 	}
 }

@@ -98,7 +98,8 @@ func (f deliveryFake) Page(_ context.Context, q kv.DeliveryQuery) (kv.DeliveryPa
 	return kv.DeliveryPage{Deliveries: f.deliveries, Next: f.next}, f.deliverErr
 }
 
-func (f deliveryFake) Find(_ context.Context, id task.DeliveryID) (kv.Logged, error) {
+func (f deliveryFake) Find(_ context.Context, id task.DeliveryID, q kv.DeliveryQuery) (kv.Logged, error) {
+	f.asked = q
 	for _, l := range f.deliveries {
 		if l.ID == id {
 			return l, f.deliverErr
@@ -107,7 +108,8 @@ func (f deliveryFake) Find(_ context.Context, id task.DeliveryID) (kv.Logged, er
 	return kv.Logged{}, kv.ErrNotFound
 }
 
-func (f deliveryFake) FindAll(ctx context.Context, id task.DeliveryID) ([]kv.Logged, error) {
+func (f deliveryFake) FindAll(_ context.Context, id task.DeliveryID, q kv.DeliveryQuery) ([]kv.Logged, error) {
+	f.asked = q
 	var out []kv.Logged
 	for _, l := range f.deliveries {
 		if l.ID == id {

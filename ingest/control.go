@@ -36,9 +36,10 @@ func (s *Server) setPaused(w http.ResponseWriter, r *http.Request, c Caller, act
 	if err := readJSON(r, &in); err != nil {
 		return err
 	}
-	// A tenant pauses itself, and nobody else.
-	if own := c.Scope.Installation; own != nil && (in.Installation == nil || *in.Installation != *own) {
-		return errDenied
+	// A tenant that sees the whole of its installation pauses that one, and
+	// nobody else; whether another exists makes no difference.
+	if own := c.Scope.Installation; own != nil && (c.Scope.Repos != nil || in.Installation == nil || *in.Installation != *own) {
+		return s.deny(r, c.Name)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), callTimeout)
 	defer cancel()

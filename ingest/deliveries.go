@@ -26,7 +26,7 @@ func (s *Server) listDeliveries(w http.ResponseWriter, r *http.Request, c Caller
 	if r.URL.Query().Get("status") != "" {
 		return badParameter("status", "left out: deliveries have none")
 	}
-	q, err := parseList(r, nil)
+	q, err := parseList(r, c.Scope, nil)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (s *Server) listDeliveries(w http.ResponseWriter, r *http.Request, c Caller
 		for i := range page.Deliveries {
 			out.Deliveries = append(out.Deliveries, deliveryOf(&page.Deliveries[i]))
 		}
-		out.NextCursor = page.Next
+		out.NextCursor = q.next(page.Next)
 	}
 	writeJSON(w, http.StatusOK, out)
 	return nil
@@ -56,7 +56,7 @@ func (s *Server) showDelivery(w http.ResponseWriter, r *http.Request, c Caller) 
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
 	defer cancel()
-	l, err := s.o.Deliveries.Find(ctx, id)
+	l, err := s.o.Deliveries.Find(ctx, id, kv.DeliveryQuery{Installation: c.Scope.Installation, Repos: c.Scope.Repos})
 	if errors.Is(err, kv.ErrNotFound) || err == nil && !c.Scope.sees(l.InstallationID, l.Repo) {
 		return errDelivery
 	}

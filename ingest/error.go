@@ -3,6 +3,7 @@ package ingest
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 
@@ -33,6 +34,7 @@ var (
 	errCrossSite     = errors.New("mutation comes from another site")
 	errParseBody     = errors.New("body of the request is no JSON object")
 	errParameter     = errors.New("parameter is not valid")
+	errForeignCursor = fmt.Errorf("cursor of another list: %w", kv.ErrCursor)
 	errRequestSize   = errors.New("body of the request is too large")
 	errNoRouting     = errors.New("log returned a delivery without routing")
 	errPanic         = errors.New("panic")

@@ -72,7 +72,7 @@ func (s *Server) postEvent(w http.ResponseWriter, r *http.Request, c Caller) err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), callTimeout)
 	defer cancel()
-	e := kv.AuditEntry{Kind: AuditEvent, Caller: c.Name, Detail: in.Type + " " + in.ID + " to " + stream}
+	e := kv.AuditEntry{Kind: AuditEvent, Caller: c.Name, InstallationID: c.Scope.installation(), Detail: in.Type + " " + in.ID + " to " + stream}
 	dup, err := s.appendEvent(ctx, c, kv.StreamEvent{ID: in.ID, Stream: stream, Agent: in.AgentID, Type: in.Type, Data: in.Data, By: c.Name}, &e)
 	if err != nil {
 		e.Detail += ", refused: " + err.Error()

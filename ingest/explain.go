@@ -84,7 +84,7 @@ func (x *story) delivery(ctx context.Context, asked string) error {
 	if err != nil {
 		return errDelivery
 	}
-	found, err := x.s.o.Deliveries.FindAll(ctx, id)
+	found, err := x.s.o.Deliveries.FindAll(ctx, id, kv.DeliveryQuery{Installation: x.c.Scope.Installation, Repos: x.c.Scope.Repos})
 	if err != nil && !errors.Is(err, kv.ErrNotFound) {
 		return err
 	}

@@ -97,7 +97,7 @@ type audits struct {
 	entries []kv.AuditEntry
 }
 
-func (a *audits) Read(caller, what string) {
+func (a *audits) Read(caller string, _ int64, what string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.reads = append(a.reads, caller+" "+what)

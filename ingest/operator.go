@@ -198,7 +198,7 @@ func (s *Server) showRequest(w http.ResponseWriter, r *http.Request, _ Caller) e
 		return err
 	}
 	g := r.Context().Value(signerKey{}).(signer)
-	s.o.Auditor.Read(g.caller(), "operator task")
+	s.o.Auditor.Read(g.caller(), 0, "operator task")
 	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
 	defer cancel()
 	o, bound, err := s.ownerOf(ctx, g, id)

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"io"
 	"mime"
-	"net"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -89,13 +88,13 @@ func (s *Server) signed(next http.Handler) http.Handler {
 			}
 			g, ok := s.verify(r, body)
 			if !ok {
-				return s.unsigned(r)
+				return s.deny(r, remoteOf(r))
 			}
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), callTimeout)
 			defer cancel()
 			switch err := s.o.Operator.Nonces.Use(ctx, g.key, r.Header.Get(headerNonce)); {
 			case errors.Is(err, kv.ErrExists), errors.Is(err, kv.ErrConflict):
-				return s.unsigned(r)
+				return s.deny(r, remoteOf(r))
 			case err != nil:
 				return err
 			}
@@ -118,14 +117,6 @@ func readSigned(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, bodyError(err)
 	}
 	return body, nil
-}
-
-// unsigned counts and audits a request that nobody is known to have signed.
-func (s *Server) unsigned(r *http.Request) error {
-	s.metrics.denials.Inc()
-	remote, _, _ := net.SplitHostPort(r.RemoteAddr)
-	s.o.Auditor.Denied(r.Method+" "+r.URL.Path[:min(len(r.URL.Path), maxPath)], remote)
-	return errDenied
 }
 
 // verify finds out who signed a request. An unknown key costs what a known one

@@ -59,7 +59,7 @@ func (s *Server) outboxRecord(r *outbox.Record) wireOutbox {
 }
 
 func (s *Server) listOutbox(w http.ResponseWriter, r *http.Request, c Caller) error {
-	q, err := parseList(r, view.OutboxStatuses)
+	q, err := parseList(r, c.Scope, view.OutboxStatuses)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (s *Server) listOutbox(w http.ResponseWriter, r *http.Request, c Caller) er
 		for i := range page.Items {
 			out.Outbox = append(out.Outbox, outboxItem(&page.Items[i]))
 		}
-		out.NextCursor = page.Next
+		out.NextCursor = q.next(page.Next)
 	}
 	writeJSON(w, http.StatusOK, out)
 	return nil

@@ -20,13 +20,14 @@ type DeliveryLog interface {
 	Accept(ctx context.Context, d task.Delivery) (kv.Accepted, error)
 }
 
-// Deliveries reads the log, newest first. Errors: kv.ErrNotFound, kv.ErrCursor.
+// Deliveries reads the log, newest first. Find and FindAll look among those
+// that the query would list. Errors: kv.ErrNotFound, kv.ErrCursor.
 type Deliveries interface {
 	Page(ctx context.Context, q kv.DeliveryQuery) (kv.DeliveryPage, error)
-	Find(ctx context.Context, id task.DeliveryID) (kv.Logged, error)
+	Find(ctx context.Context, id task.DeliveryID, q kv.DeliveryQuery) (kv.Logged, error)
 	// FindAll finds each delivery of an id: several where it came through
 	// several hooks or sources.
-	FindAll(ctx context.Context, id task.DeliveryID) ([]kv.Logged, error)
+	FindAll(ctx context.Context, id task.DeliveryID, q kv.DeliveryQuery) ([]kv.Logged, error)
 	// Get reads the delivery at a sequence.
 	Get(ctx context.Context, seq uint64) (kv.Logged, error)
 }
@@ -131,8 +132,9 @@ type Logs interface {
 
 // Auditor is told of what callers did. Its methods must not block for long.
 type Auditor interface {
-	// Read notes that caller read what; counts are kept per caller and minute.
-	Read(caller, what string)
+	// Read notes that caller, who sees one installation or (0) all, read what;
+	// counts are kept per caller and minute.
+	Read(caller string, installation int64, what string)
 	// Denied notes a refused request of a remote address.
 	Denied(what, remote string)
 	// Mutation notes a command, or a delivery id that came with another body.
@@ -175,6 +177,6 @@ type Condition struct {
 // noAudit is the Auditor of a server that was given none.
 type noAudit struct{}
 
-func (noAudit) Read(string, string)                     {}
+func (noAudit) Read(string, int64, string)              {}
 func (noAudit) Denied(string, string)                   {}
 func (noAudit) Mutation(context.Context, kv.AuditEntry) {}

@@ -1,18 +1,25 @@
 package ingest
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/belay-run/belay/kv/task"
 )
 
 const (
 	defaultLimit = 100
 	maxLimit     = 1000
 	maxParameter = 1024
+	// sealBytes is a multiple of 3, so that its text needs no padding.
+	sealBytes = 9
 )
 
 // listQuery is what the parameters of a list ask for.
@@ -22,6 +29,7 @@ type listQuery struct {
 	repo         string
 	status       string
 	installation *int64
+	seal         string
 }
 
 func badParameter(name, want string) error {
@@ -29,8 +37,8 @@ func badParameter(name, want string) error {
 }
 
 // parseList reads the parameters of a list whose items have one of the
-// statuses. An empty one counts as absent.
-func parseList(r *http.Request, statuses []string) (listQuery, error) {
+// statuses, as a caller with a scope asks for it. An empty one counts as absent.
+func parseList(r *http.Request, sc Scope, statuses []string) (listQuery, error) {
 	q := listQuery{limit: defaultLimit}
 	v, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -59,8 +67,39 @@ func parseList(r *http.Request, statuses []string) (listQuery, error) {
 	if q.status = v.Get("status"); q.status != "" && !slices.Contains(statuses, q.status) {
 		return q, badParameter("status", "one of "+strings.Join(statuses, ", "))
 	}
-	q.cursor, q.repo = v.Get("cursor"), v.Get("repo")
+	q.seal, q.repo = sealOf(r.URL.Path, v, sc), v.Get("repo")
+	if sealed := v.Get("cursor"); sealed != "" {
+		inner, ok := strings.CutPrefix(sealed, q.seal)
+		if q.cursor = inner; !ok || inner == "" {
+			return q, errForeignCursor
+		}
+	}
 	return q, nil
+}
+
+// sealOf begins the cursors that a tenant gets. It stands for the list, its
+// filters and the tenant's scope, so that none is of use to another tenant.
+// Who sees all has cursors without.
+func sealOf(path string, v url.Values, sc Scope) string {
+	if sc.Installation == nil && sc.Repos == nil {
+		return ""
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %d %q", path, sc.installation(), task.NewRepoFilter(sc.Repos, ""))
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		if name != "limit" && name != "cursor" && v.Get(name) != "" {
+			fmt.Fprintf(h, " %q=%q", name, v.Get(name))
+		}
+	}
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:sealBytes])
+}
+
+// next is the cursor that the answer carries, "" at the end.
+func (q *listQuery) next(cursor string) string {
+	if cursor == "" {
+		return ""
+	}
+	return q.seal + cursor
 }
 
 // within narrows a caller's installation by the one asked for. false means

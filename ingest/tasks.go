@@ -37,7 +37,7 @@ type wireOneTask struct {
 }
 
 func (s *Server) listTasks(w http.ResponseWriter, r *http.Request, c Caller) error {
-	q, err := parseList(r, view.Statuses)
+	q, err := parseList(r, c.Scope, view.Statuses)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (s *Server) listTasks(w http.ResponseWriter, r *http.Request, c Caller) err
 		for i := range page.Items {
 			out.Tasks = append(out.Tasks, s.item(&page.Items[i]))
 		}
-		out.NextCursor = page.Next
+		out.NextCursor = q.next(page.Next)
 	}
 	writeJSON(w, http.StatusOK, out)
 	return nil
@@ -97,7 +97,7 @@ func (s *Server) taskFor(ctx context.Context, c Caller, id task.ID) (task.Record
 	if s.o.Tasks == nil || s.o.TaskStore == nil {
 		return task.Record{}, nil, errUnknownTask
 	}
-	inst, logged, err := s.locate(ctx, id)
+	inst, logged, err := s.locate(ctx, c, id)
 	if err != nil {
 		return task.Record{}, nil, err
 	}
@@ -118,18 +118,19 @@ func (s *Server) taskFor(ctx context.Context, c Caller, id task.ID) (task.Record
 }
 
 // locate finds the installation of a task: in the read model, or, since that
-// comes a little later, among the newest deliveries.
-func (s *Server) locate(ctx context.Context, id task.ID) (int64, *kv.Logged, error) {
-	if i, ok := s.o.Tasks.Find(id); ok {
+// comes a little later, among the newest deliveries. What is out of the
+// caller's scope is looked for as long as what is not there.
+func (s *Server) locate(ctx context.Context, c Caller, id task.ID) (int64, *kv.Logged, error) {
+	if i, ok := s.o.Tasks.Find(id); ok && c.Scope.sees(i.InstallationID, i.Repo) {
 		return i.InstallationID, nil, nil
 	}
-	if inst, ok := s.o.Tasks.Entombed(id); ok {
+	if inst, ok := s.o.Tasks.Entombed(id); ok && (c.Scope.Installation == nil || *c.Scope.Installation == inst) {
 		return inst, nil, nil
 	}
 	if s.o.Deliveries == nil {
 		return 0, nil, errUnknownTask
 	}
-	page, err := s.o.Deliveries.Page(ctx, kv.DeliveryQuery{Limit: maxNewest})
+	page, err := s.o.Deliveries.Page(ctx, kv.DeliveryQuery{Installation: c.Scope.Installation, Repos: c.Scope.Repos, Limit: maxNewest})
 	if err != nil {
 		return 0, nil, err
 	}

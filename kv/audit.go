@@ -73,6 +73,9 @@ type AuditOptions struct {
 	Redactor *redact.Redactor
 	// Queue is how many entries may wait to be stored; 0 is 1024.
 	Queue int
+	// Installation finds the one of a task, for entries that name only the
+	// task; nil: these name none. It is called by the log's own goroutine.
+	Installation func(id task.ID) (installation int64, ok bool)
 	// Hooks are failpoints for tests.
 	Hooks *Hooks
 }
@@ -131,16 +134,16 @@ func (l *AuditLog) Mutation(ctx context.Context, e AuditEntry) {
 	l.enqueue(ctx, auditRoom, e)
 }
 
-// Read notes that caller read what, a name of a route; one entry a caller and
-// minute is stored, with the count.
-func (l *AuditLog) Read(caller, what string) {
-	l.store(l.tally.add(l.o.Now(), AuditRead, caller, what))
+// Read notes that caller, who sees one installation or (0) all, read what, a
+// name of a route; one entry a caller and minute is stored, with the count.
+func (l *AuditLog) Read(caller string, installation int64, what string) {
+	l.store(l.tally.add(l.o.Now(), tallyKey{AuditRead, caller, installation}, what))
 }
 
 // Denied notes a refused request of a remote address. A flood of them makes
 // two entries a minute, so that it cannot push others out of the trail.
 func (l *AuditLog) Denied(what, remote string) {
-	l.store(l.tally.add(l.o.Now(), AuditDenied, remote, what))
+	l.store(l.tally.add(l.o.Now(), tallyKey{AuditDenied, remote, 0}, what))
 }
 
 // Dropped counts the entries that were lost.
@@ -240,12 +243,15 @@ func (l *AuditLog) keep(run context.Context, e AuditEntry) {
 	defer cancel()
 	e.V = task.Version
 	e.Detail = task.Cut(l.o.Redactor.String(e.Detail), maxDetail)
+	if e.InstallationID == 0 && e.TaskID != "" && l.o.Installation != nil {
+		e.InstallationID, _ = l.o.Installation(e.TaskID)
+	}
 	data, err := json.Marshal(&e)
 	if err != nil {
 		l.drop(e, err)
 		return
 	}
-	m := &nats.Msg{Subject: Key("audit", e.Kind), Data: data, Header: nats.Header{jetstream.MsgIDHeader: {uuid.NewString()}}}
+	m := &nats.Msg{Subject: AuditSubject(&e), Data: data, Header: auditHeader(&e)}
 	wait := 20 * time.Millisecond
 	for {
 		err := l.try(ctx, m)
@@ -258,6 +264,31 @@ func (l *AuditLog) keep(run context.Context, e AuditEntry) {
 		}
 		wait = min(2*wait, time.Second)
 	}
+}
+
+// AuditSubject is where an entry stands in stream AUDIT: audit.<kind>, or
+// audit.<kind>.<installation> where it is about one.
+func AuditSubject(e *AuditEntry) string {
+	if e.InstallationID == 0 {
+		return Key("audit", e.Kind)
+	}
+	return Key("audit", e.Kind, num(e.InstallationID))
+}
+
+// Headers by which pages of the trail are picked, beside HeaderRepo.
+const (
+	headerCaller = "Belay-Caller"
+	headerTask   = "Belay-Task"
+)
+
+func auditHeader(e *AuditEntry) nats.Header {
+	h := nats.Header{jetstream.MsgIDHeader: {uuid.NewString()}}
+	for name, v := range map[string]string{HeaderRepo: e.Repo, headerCaller: e.Caller, headerTask: string(e.TaskID)} {
+		if v != "" {
+			h[name] = []string{headerText(v)}
+		}
+	}
+	return h
 }
 
 func (l *AuditLog) try(ctx context.Context, m *nats.Msg) error {

@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/belay-run/belay/kv/task"
 )
@@ -16,6 +17,7 @@ type AuditQuery struct {
 	// Installation and Repos are the caller's scope: nil means all.
 	Installation *int64
 	Repos        []string
+	Repo         string
 	Kind         string
 	Caller       string
 	TaskID       task.ID
@@ -28,9 +30,30 @@ type AuditQuery struct {
 	Cursor string
 }
 
-func (q *AuditQuery) match(e *AuditEntry) bool {
+// lister reads the entries that the query picks: subjects carry the kind and
+// the installation, headers the rest.
+func (l *AuditLog) lister(q *AuditQuery, repos task.RepoFilter) *lister {
+	kind := "*"
+	if q.Kind != "" {
+		kind = Key(q.Kind)
+	}
+	of := &lister{js: l.js, stream: l.stream, want: q.Limit, subjects: []string{"audit." + kind, "audit." + kind + ".*"}}
+	if q.Installation != nil {
+		of.subjects = []string{"audit." + kind + "." + num(*q.Installation)}
+	}
+	if repos != nil || q.Caller != "" || q.TaskID != "" {
+		of.keep = func(h nats.Header) bool {
+			return repos.Has(h.Get(HeaderRepo)) &&
+				(q.Caller == "" || headerText(q.Caller) == h.Get(headerCaller)) &&
+				(q.TaskID == "" || string(q.TaskID) == h.Get(headerTask))
+		}
+	}
+	return of
+}
+
+func (q *AuditQuery) match(e *AuditEntry, repos task.RepoFilter) bool {
 	return (q.Installation == nil || *q.Installation == e.InstallationID) &&
-		(q.Repos == nil || slices.Contains(q.Repos, e.Repo)) &&
+		repos.Has(e.Repo) &&
 		(q.Kind == "" || q.Kind == e.Kind) &&
 		(q.Caller == "" || q.Caller == e.Caller) &&
 		(q.TaskID == "" || q.TaskID == e.TaskID)
@@ -44,11 +67,12 @@ type AuditPage struct {
 
 // Page reads entries from the newest (or the cursor) backwards; ErrCursor for
 // a cursor that it did not give out. Entries that cannot be decoded are passed
-// over. A page may be shorter than Limit and still have a Next.
+// over. A page with a Next is full, unless 20,000 entries that only their
+// headers tell apart lie on its way.
 func (l *AuditLog) Page(ctx context.Context, q AuditQuery) (AuditPage, error) {
 	var page AuditPage
-	over := false
-	next, err := backwards(ctx, l.stream, q.Cursor, func(ctx context.Context, seq uint64) (bool, error) {
+	repos, over := task.NewRepoFilter(q.Repos, q.Repo), false
+	next, err := l.lister(&q, repos).backwards(ctx, q.Cursor, func(ctx context.Context, seq uint64) (bool, error) {
 		if len(page.Entries) >= max(q.Limit, 1) {
 			return false, nil
 		}
@@ -60,7 +84,7 @@ func (l *AuditLog) Page(ctx context.Context, q AuditQuery) (AuditPage, error) {
 		case e.Count == 0 && e.At.Before(q.Since):
 			over = true
 			return false, nil
-		case q.match(&e):
+		case q.match(&e, repos):
 			page.Entries = append(page.Entries, e)
 		}
 		return true, nil

@@ -27,25 +27,27 @@ type tally struct {
 	counts map[tallyKey]map[string]int
 }
 
-type tallyKey struct{ kind, caller string }
+type tallyKey struct {
+	kind, caller string
+	installation int64
+}
 
 // add counts a request and returns the entries to store now: those of a minute
 // that is over, and the first denial of a caller.
-func (t *tally) add(now time.Time, kind, caller, what string) []AuditEntry {
+func (t *tally) add(now time.Time, k tallyKey, what string) []AuditEntry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out := t.over(now)
-	k := tallyKey{kind, caller}
 	whats, known := t.counts[k]
 	if !known && len(t.counts) >= maxTallies {
-		k.caller = others
+		k.caller, k.installation = others, 0
 		whats, known = t.counts[k]
 	}
 	if !known {
 		whats = map[string]int{}
 		t.counts[k] = whats
-		if kind == AuditDenied {
-			return append(out, AuditEntry{At: task.At(now), Kind: kind, Caller: caller, Detail: what, Count: 1})
+		if k.kind == AuditDenied {
+			return append(out, AuditEntry{At: task.At(now), Kind: k.kind, Caller: k.caller, Detail: what, Count: 1})
 		}
 	}
 	if _, known := whats[what]; !known && len(whats) >= maxWhats {
@@ -80,7 +82,7 @@ func (t *tally) over(now time.Time) []AuditEntry {
 
 // summary is the entry of one caller's minute: `deliveries 2, tasks 40`.
 func summary(k tallyKey, minute time.Time, whats map[string]int) AuditEntry {
-	e := AuditEntry{At: task.At(minute), Kind: k.kind, Caller: k.caller}
+	e := AuditEntry{At: task.At(minute), Kind: k.kind, Caller: k.caller, InstallationID: k.installation}
 	parts := make([]string, 0, len(whats))
 	for _, what := range slices.Sorted(maps.Keys(whats)) {
 		parts = append(parts, fmt.Sprintf("%s %d", what, whats[what]))

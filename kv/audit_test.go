@@ -3,6 +3,7 @@ package kv_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -87,7 +88,7 @@ func TestAuditKeepsEveryMutationNewestFirst(t *testing.T) {
 	}, trail(t, env, l))
 	s, err := env.JS.Stream(t.Context(), kv.StreamAudit)
 	require.NoError(t, err)
-	m, err := s.GetLastMsgForSubject(t.Context(), "audit.retry")
+	m, err := s.GetLastMsgForSubject(t.Context(), "audit.retry.7")
 	require.NoError(t, err)
 	require.JSONEq(t, `{"v":1,"at":"2026-03-01T12:00:01.000000Z","kind":"retry","caller":"service","installation_id":7,"repo":"acme/api","task_id":"t2","detail":"queued"}`, string(m.Data))
 	require.Zero(t, l.Dropped())
@@ -100,23 +101,23 @@ func TestDT99ReadsAndDenialsAreCounted(t *testing.T) {
 	c := newClock()
 	l := openAudit(t, env, kv.AuditOptions{Now: c.now})
 	for range 3 {
-		l.Read("service", "tasks")
+		l.Read("service", 0, "tasks")
 	}
-	l.Read("service", "deliveries")
-	l.Read("local", "tasks")
+	l.Read("service", 0, "deliveries")
+	l.Read("tenant:acme", 7, "tasks")
 	for range 4 {
 		l.Denied("GET /api/github/tasks", "10.0.0.1")
 	}
 	c.add(time.Minute)
-	l.Read("service", "tasks")
+	l.Read("service", 0, "tasks")
 	var got []string
 	for _, e := range trail(t, env, l) {
 		got = append(got, strings.Join([]string{e.At.Format("04:05"), e.Kind, e.Caller, e.Detail, string(rune('0' + e.Count))}, "|"))
 	}
 	require.Equal(t, []string{
 		"01:00|read|service|tasks 1|1",
+		"00:00|read|tenant:acme|tasks 1|1",
 		"00:00|read|service|deliveries 1, tasks 3|4",
-		"00:00|read|local|tasks 1|1",
 		"00:00|denied|10.0.0.1|GET /api/github/tasks 3|3",
 		"00:00|denied|10.0.0.1|GET /api/github/tasks|1",
 	}, got)
@@ -216,6 +217,64 @@ func TestAuditSurvivesLostAnswersAndBoundsClose(t *testing.T) {
 	err := dead.Close(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.EqualValues(t, 2, dead.Dropped())
+}
+
+// DT-99: a page is picked by installation, repository, kind, caller and task
+// before it is made, so it is full, and what is of others is not even read.
+func TestDT99AuditPagesWithinAScope(t *testing.T) {
+	t.Parallel()
+	env := natstest.New(t)
+	of := map[task.ID]int64{"t2": 8, "t9": 8}
+	l := openAudit(t, env, kv.AuditOptions{Queue: 4096, Installation: func(id task.ID) (int64, bool) { i, ok := of[id]; return i, ok }})
+	for i := range 600 {
+		l.Mutation(t.Context(), kv.AuditEntry{
+			Kind: []string{"retry", "cancel"}[i%2], InstallationID: int64(i % 3), Repo: []string{"acme/api", "Acme/Web"}[i/3%2], Caller: "c", Detail: fmt.Sprint(i),
+		})
+	}
+	l.Record("interrupted", "t2", "acme/api", "of 8, which only its task tells")
+	l.Record("interrupted", "t3", "acme/api", "of a task that is not known")
+	l.Read("tenant:x", 8, "tasks")
+	require.NoError(t, l.Close(t.Context()))
+	_, err := env.JS.Publish(t.Context(), "audit.x", []byte("garbage"))
+	require.NoError(t, err)
+	read := func(q kv.AuditQuery) (out []string) {
+		for {
+			p, err := l.Page(t.Context(), q)
+			require.NoError(t, err)
+			for _, e := range p.Entries {
+				out = append(out, e.Detail)
+			}
+			if q.Cursor = p.Next; q.Cursor == "" {
+				return out
+			}
+			require.Len(t, p.Entries, q.Limit, "a page with a cursor is full")
+		}
+	}
+	want := func(keep func(i int) bool) (out []string) {
+		for i := 599; i >= 0; i-- {
+			if keep(i) {
+				out = append(out, fmt.Sprint(i))
+			}
+		}
+		return out
+	}
+	one, eight := int64(1), int64(8)
+	require.Equal(t, want(func(i int) bool { return i%3 == 1 }), read(kv.AuditQuery{Limit: 7, Installation: &one}))
+	web := func(i int) bool { return i%3 == 1 && i/3%2 == 1 }
+	require.Equal(t, want(web), read(kv.AuditQuery{Limit: 7, Installation: &one, Repos: []string{"ACME/web"}}))
+	require.Equal(t, want(web), read(kv.AuditQuery{Limit: 7, Installation: &one, Repo: "acme/web"}))
+	require.Empty(t, read(kv.AuditQuery{Limit: 7, Installation: &one, Repos: []string{"acme/api"}, Repo: "acme/web"}))
+	require.Equal(t, want(func(i int) bool { return i%2 == 1 }), read(kv.AuditQuery{Limit: 100, Kind: "cancel"}))
+	require.Equal(t, want(func(i int) bool { return i%6 == 1 }), read(kv.AuditQuery{Limit: 100, Kind: "cancel", Installation: &one}))
+	require.Equal(t, []string{"tasks 1", "of 8, which only its task tells"}, read(kv.AuditQuery{Limit: 1, Installation: &eight}))
+	require.Equal(t, []string{"of 8, which only its task tells"}, read(kv.AuditQuery{Limit: 1, TaskID: "t2"}))
+	require.Equal(t, []string{"tasks 1"}, read(kv.AuditQuery{Limit: 1, Caller: "tenant:x"}))
+	require.Empty(t, read(kv.AuditQuery{Limit: 1, Kind: "x"}), "garbage is passed over")
+	s, err := env.JS.Stream(t.Context(), kv.StreamAudit)
+	require.NoError(t, err)
+	m, err := s.GetLastMsgForSubject(t.Context(), "audit.interrupted.8")
+	require.NoError(t, err)
+	require.Contains(t, string(m.Data), `"installation_id":8`)
 }
 
 func TestAuditPageFiltersAndGoesOn(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -28,10 +27,21 @@ type DeliveryQuery struct {
 	Cursor       string
 }
 
-func (q *DeliveryQuery) match(d *task.Delivery) bool {
-	return (q.Installation == nil || *q.Installation == d.InstallationID) &&
-		(q.Repos == nil || slices.Contains(q.Repos, d.Repo)) &&
-		(q.Repo == "" || q.Repo == d.Repo)
+// lister reads the deliveries of the query's installation and repositories:
+// subjects carry the one, headers the names of the others.
+func (l *DeliveryLog) lister(q *DeliveryQuery, repos task.RepoFilter) *lister {
+	of := &lister{js: l.js, stream: l.stream, want: q.Limit}
+	if q.Installation != nil {
+		of.subjects = []string{Key("webhook", num(*q.Installation)) + ".>"}
+	}
+	if repos != nil {
+		of.keep = func(h nats.Header) bool { return repos.Has(h.Get(HeaderRepo)) }
+	}
+	return of
+}
+
+func (q *DeliveryQuery) match(d *task.Delivery, repos task.RepoFilter) bool {
+	return (q.Installation == nil || *q.Installation == d.InstallationID) && repos.Has(d.Repo)
 }
 
 // DeliveryPage is a part of the log; Next is "" at its end.
@@ -41,11 +51,12 @@ type DeliveryPage struct {
 }
 
 // Page reads deliveries from the newest (or the cursor) backwards. Messages
-// that were purged or cannot be decoded are passed over. A page may be shorter
-// than Limit and still have a Next.
+// that were purged or cannot be decoded are passed over. A page with a Next is
+// full, unless 20,000 deliveries of other repositories lie on its way.
 func (l *DeliveryLog) Page(ctx context.Context, q DeliveryQuery) (DeliveryPage, error) {
 	var page DeliveryPage
-	next, err := backwards(ctx, l.stream, q.Cursor, func(ctx context.Context, seq uint64) (bool, error) {
+	repos := task.NewRepoFilter(q.Repos, q.Repo)
+	next, err := l.lister(&q, repos).backwards(ctx, q.Cursor, func(ctx context.Context, seq uint64) (bool, error) {
 		if len(page.Deliveries) >= max(q.Limit, 1) {
 			return false, nil
 		}
@@ -54,7 +65,7 @@ func (l *DeliveryLog) Page(ctx context.Context, q DeliveryQuery) (DeliveryPage, 
 		case errors.Is(err, ErrNotFound), errors.Is(err, ErrCorrupt), errors.Is(err, ErrNewer):
 		case err != nil:
 			return false, err
-		case q.match(&d.Delivery):
+		case q.match(&d.Delivery, repos):
 			page.Deliveries = append(page.Deliveries, d)
 		}
 		return true, nil
@@ -66,52 +77,52 @@ func (l *DeliveryLog) Page(ctx context.Context, q DeliveryQuery) (DeliveryPage, 
 	return page, nil
 }
 
-// Find looks a delivery up by its id in every source, the newest where the id
-// came through several hooks; see FindAll.
-func (l *DeliveryLog) Find(ctx context.Context, id task.DeliveryID) (Logged, error) {
-	all, err := l.FindAll(ctx, id)
+// maxFound bounds the deliveries that one id may name.
+const maxFound = 100
+
+// Find looks a delivery up by its id among those that a query would list, the
+// newest where the id came through several hooks or sources. What the query
+// leaves out costs, and answers, the same as what is not there. It reads the
+// headers of the log, which is for a person who asks, not for a path that is
+// hot.
+func (l *DeliveryLog) Find(ctx context.Context, id task.DeliveryID, q DeliveryQuery) (Logged, error) {
+	all, err := l.find(ctx, id, q, 1)
 	if err != nil {
 		return Logged{}, err
 	}
 	return all[0], nil
 }
 
-// maxFound bounds the deliveries that one id may name.
-const maxFound = 100
+// FindAll is Find for every delivery of an id, newest first. ErrNotFound if
+// there is none.
+func (l *DeliveryLog) FindAll(ctx context.Context, id task.DeliveryID, q DeliveryQuery) ([]Logged, error) {
+	return l.find(ctx, id, q, maxFound)
+}
 
-// FindAll looks an id up in every source, newest first: it may have come
-// through several hooks. ErrNotFound if there is none. It reads the headers
-// of the log, which is for a person who asks, not for a path that is hot.
-func (l *DeliveryLog) FindAll(ctx context.Context, id task.DeliveryID) ([]Logged, error) {
+func (l *DeliveryLog) find(ctx context.Context, id task.DeliveryID, q DeliveryQuery, limit int) ([]Logged, error) {
 	ctx, cancel := context.WithTimeout(ctx, 6*callTimeout)
 	defer cancel()
-	sc, err := l.scan(ctx, nil)
-	if err != nil {
-		return nil, err
+	repos := task.NewRepoFilter(q.Repos, q.Repo)
+	of := l.lister(&q, repos)
+	of.want, of.keep = maxWindow/windowGrow, func(h nats.Header) bool {
+		return sameDelivery(h.Get(jetstream.MsgIDHeader), string(id)) && repos.Has(h.Get(HeaderRepo))
 	}
-	defer sc.close()
-	var found []uint64
-	for n := 1; n > 0; {
-		n, err = sc.next(ctx, 1000, func(h nats.Header, seq uint64) {
-			if sameDelivery(h.Get(jetstream.MsgIDHeader), string(id)) {
-				found = append(found, seq)
+	var out []Logged
+	for cursor, more := "", true; more && len(out) < limit; more = cursor != "" {
+		var err error
+		cursor, err = of.backwards(ctx, cursor, func(ctx context.Context, seq uint64) (bool, error) {
+			d, err := l.Get(ctx, seq)
+			switch {
+			case errors.Is(err, ErrNotFound): // purged meanwhile
+				return true, nil
+			case err == nil && q.match(&d.Delivery, repos):
+				out = append(out, d)
 			}
+			return len(out) < limit, err
 		})
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("find delivery %s: %w", id, err)
 		}
-	}
-	slices.Reverse(found)
-	var out []Logged
-	for _, seq := range found[:min(len(found), maxFound)] {
-		d, err := l.Get(ctx, seq)
-		if errors.Is(err, ErrNotFound) && len(found) > 1 {
-			continue // purged meanwhile
-		}
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, d)
 	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf("find delivery %s: %w", id, ErrNotFound)

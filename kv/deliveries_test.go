@@ -104,33 +104,79 @@ func TestDeliveriesCursorGarbage(t *testing.T) {
 
 func enc(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 
-// A filter that matches next to nothing ends its page early, with a cursor.
+// DT-99: of another installation's deliveries, however many, none is read, and
+// none makes a page short; of a repository's, names that differ in letter case
+// are one.
+func TestDT99DeliveriesWithinAScope(t *testing.T) {
+	t.Parallel()
+	env := natstest.New(t)
+	l := openLog(t, env.JS)
+	var mine, web []task.DeliveryID
+	for i := range 9 {
+		d := delivery(task.DeliveryID(fmt.Sprintf("g%d", i)))
+		d.Repo = []string{"acme/api", "Acme/Web", "acme/web"}[i%3]
+		accept(t, l, d)
+		mine = append([]task.DeliveryID{d.ID}, mine...)
+		if i%3 > 0 {
+			web = append([]task.DeliveryID{d.ID}, web...)
+		}
+		fillAs(t, env, "webhook.8.11.ignored.ping", fmt.Sprintf("n%d", i), 500, `{"v":1,"delivery_id":"x","installation_id":8,"repo":"acme/web","routing":"ignored:ping"}`)
+	}
+	seven := int64(7)
+	for limit := 1; limit <= 9; limit++ {
+		q := kv.DeliveryQuery{Limit: limit, Installation: &seven}
+		require.Equal(t, mine, readFull(t, l, q))
+		q.Repos = []string{"ACME/WEB"}
+		require.Equal(t, web, readFull(t, l, q))
+		q.Repos, q.Repo = nil, "acme/Web"
+		require.Equal(t, web, readFull(t, l, q))
+	}
+	_, err := l.Find(t.Context(), "g1", kv.DeliveryQuery{Installation: &seven, Repos: []string{"acme/web"}})
+	require.NoError(t, err)
+	eight := int64(8)
+	for _, q := range []kv.DeliveryQuery{{Installation: &eight}, {Installation: &seven, Repos: []string{"acme/api"}}, {Repos: []string{}}} {
+		_, err = l.Find(t.Context(), "g1", q)
+		require.ErrorIs(t, err, kv.ErrNotFound)
+	}
+}
+
+// readFull is readAll that wants every page but the last to be full.
+func readFull(t testing.TB, l *kv.DeliveryLog, q kv.DeliveryQuery) (ids []task.DeliveryID) {
+	t.Helper()
+	for {
+		p, err := l.Page(t.Context(), q)
+		require.NoError(t, err)
+		for _, d := range p.Deliveries {
+			ids = append(ids, d.ID)
+		}
+		if q.Cursor = p.Next; q.Cursor == "" {
+			return ids
+		}
+		require.Len(t, p.Deliveries, q.Limit, "a page with a cursor is full")
+	}
+}
+
+// A name that next to nothing has ends its page early, with a cursor.
 func TestDeliveriesPageIsBounded(t *testing.T) {
 	t.Parallel()
 	env := natstest.New(t)
 	l := openLog(t, env.JS)
 	accept(t, l, delivery("g1"))
-	fill(t, env, "n", 4100, `{"v":1,"delivery_id":"x","routing":"ignored:ping"}`)
+	fill(t, env, "n", 25_000, `{}`)
 	q := kv.DeliveryQuery{Limit: 10, Repo: "acme/api"}
-	pages := 0
-	for {
-		p, err := l.Page(t.Context(), q)
-		require.NoError(t, err)
-		pages++
-		if q.Cursor = p.Next; q.Cursor == "" {
-			require.Len(t, p.Deliveries, 1)
-			break
-		}
-		require.Empty(t, p.Deliveries)
-	}
-	require.Equal(t, 3, pages)
+	p, err := l.Page(t.Context(), q)
+	require.NoError(t, err)
+	require.Empty(t, p.Deliveries)
+	require.NotEmpty(t, p.Next)
+	q.Cursor = p.Next
+	require.Equal(t, []task.DeliveryID{"g1"}, readAll(t, l, q))
 }
 
 func TestDeliveriesFind(t *testing.T) {
 	t.Parallel()
 	env := natstest.New(t)
 	l := openLog(t, env.JS)
-	_, err := l.Find(t.Context(), "g1")
+	_, err := l.Find(t.Context(), "g1", kv.DeliveryQuery{})
 	require.ErrorIs(t, err, kv.ErrNotFound)
 	fill(t, env, "n", 2500, `{}`) // more than one batch
 	accept(t, l, delivery("g1"))
@@ -141,27 +187,27 @@ func TestDeliveriesFind(t *testing.T) {
 	ghes.Source = "ghes"
 	accept(t, l, ghes)
 	accept(t, l, delivery("xg1"))
-	got, err := l.Find(t.Context(), "g1")
+	got, err := l.Find(t.Context(), "g1", kv.DeliveryQuery{})
 	require.NoError(t, err)
 	require.Equal(t, "2", got.HookID, "the newest of an id")
 	require.EqualValues(t, 2502, got.Seq)
-	all, err := l.FindAll(t.Context(), "g1")
+	all, err := l.FindAll(t.Context(), "g1", kv.DeliveryQuery{})
 	require.NoError(t, err)
 	require.Len(t, all, 2)
 	require.Equal(t, "1", all[1].HookID, "the newest comes first")
-	got, err = l.Find(t.Context(), "g2")
+	got, err = l.Find(t.Context(), "g2", kv.DeliveryQuery{})
 	require.NoError(t, err)
 	require.Equal(t, "ghes", got.Source)
-	_, err = l.Find(t.Context(), "g")
+	_, err = l.Find(t.Context(), "g", kv.DeliveryQuery{})
 	require.ErrorIs(t, err, kv.ErrNotFound)
 
 	s, err := env.JS.Stream(t.Context(), kv.StreamWebhooks)
 	require.NoError(t, err)
 	require.NoError(t, s.DeleteMsg(t.Context(), 2502))
-	got, err = l.Find(t.Context(), "g1")
+	got, err = l.Find(t.Context(), "g1", kv.DeliveryQuery{})
 	require.NoError(t, err)
 	require.EqualValues(t, 2501, got.Seq)
 	require.NoError(t, s.Purge(t.Context()))
-	_, err = l.Find(t.Context(), "g1")
+	_, err = l.Find(t.Context(), "g1", kv.DeliveryQuery{})
 	require.ErrorIs(t, err, kv.ErrNotFound)
 }

@@ -339,8 +339,14 @@ func dump(t testing.TB, env *natstest.Env) (out []string) {
 // fill stores n messages with ids of their own.
 func fill(t testing.TB, env *natstest.Env, prefix string, n int, data string) {
 	t.Helper()
+	fillAs(t, env, "webhook.1.1.ignored.ping", prefix, n, data)
+}
+
+// fillAs is fill on a subject.
+func fillAs(t testing.TB, env *natstest.Env, subject, prefix string, n int, data string) {
+	t.Helper()
 	for i := range n {
-		_, err := env.JS.PublishAsync("webhook.1.1.ignored.ping", []byte(data), jetstream.WithMsgID(fmt.Sprintf("%s-%d", prefix, i)))
+		_, err := env.JS.PublishAsync(subject, []byte(data), jetstream.WithMsgID(fmt.Sprintf("%s-%d", prefix, i)))
 		require.NoError(t, err)
 		if i%200 == 199 || i == n-1 {
 			<-env.JS.PublishAsyncComplete()

@@ -55,6 +55,15 @@ func (v *View) Entombed(id task.ID) (installation int64, ok bool) {
 	return t.inst, ok
 }
 
+// InstallationOf returns the installation of a task, one of which only a
+// tombstone is left included.
+func (v *View) InstallationOf(id task.ID) (installation int64, ok bool) {
+	if i, ok := v.Find(id); ok {
+		return i.InstallationID, true
+	}
+	return v.Entombed(id)
+}
+
 // standingOfTomb says of a tombstone that nobody holds or waits for it.
 func (v *View) standingOfTomb(id task.ID) (Standing, bool) {
 	u, err := uuid.Parse(string(id))

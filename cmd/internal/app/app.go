@@ -165,7 +165,7 @@ func (a *App) openStores(ctx context.Context) error {
 	if a.store, err = kv.OpenTaskStore(ctx, a.js); err != nil {
 		return err
 	}
-	if a.audit, err = kv.OpenAuditLog(ctx, a.js, kv.AuditOptions{Logger: a.log, Now: a.o.Now, Redactor: a.redact}); err != nil {
+	if a.audit, err = kv.OpenAuditLog(ctx, a.js, kv.AuditOptions{Logger: a.log, Now: a.o.Now, Redactor: a.redact, Installation: a.view.InstallationOf}); err != nil {
 		return err
 	}
 	a.store.SetHooks(a.o.StoreHooks)

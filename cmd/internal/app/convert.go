@@ -42,6 +42,12 @@ func access(c *config.Config) ingest.Access {
 	if s := c.API.ServiceToken.Reveal(); s != "" {
 		a.ServiceToken = sha256.Sum256([]byte(s))
 	}
+	for _, t := range c.API.Tenants {
+		a.Tenants = append(a.Tenants, ingest.Tenant{
+			Name: t.Name, Token: sha256.Sum256([]byte(t.Token.Reveal())),
+			Scope: ingest.Scope{Installation: &t.InstallationID, Repos: t.Repos},
+		})
+	}
 	return a
 }
 

@@ -54,12 +54,12 @@ func (l lateDeliveries) Page(ctx context.Context, q kv.DeliveryQuery) (kv.Delive
 	return l.a.deliv.Page(ctx, q)
 }
 
-func (l lateDeliveries) Find(ctx context.Context, id task.DeliveryID) (kv.Logged, error) {
-	return l.a.deliv.Find(ctx, id)
+func (l lateDeliveries) Find(ctx context.Context, id task.DeliveryID, q kv.DeliveryQuery) (kv.Logged, error) {
+	return l.a.deliv.Find(ctx, id, q)
 }
 
-func (l lateDeliveries) FindAll(ctx context.Context, id task.DeliveryID) ([]kv.Logged, error) {
-	return l.a.deliv.FindAll(ctx, id)
+func (l lateDeliveries) FindAll(ctx context.Context, id task.DeliveryID, q kv.DeliveryQuery) ([]kv.Logged, error) {
+	return l.a.deliv.FindAll(ctx, id, q)
 }
 
 func (l lateDeliveries) Get(ctx context.Context, seq uint64) (kv.Logged, error) {
@@ -108,7 +108,10 @@ func (l late) Resume(ctx context.Context, installation *int64) error {
 	return l.a.store.Resume(ctx, installation)
 }
 
-func (l late) Read(caller, what string)   { l.a.audit.Read(caller, what) }
+func (l late) Read(caller string, installation int64, what string) {
+	l.a.audit.Read(caller, installation, what)
+}
+
 func (l late) Denied(what, remote string) { l.a.audit.Denied(what, remote) }
 
 func (l late) Mutation(ctx context.Context, e kv.AuditEntry) { l.a.audit.Mutation(ctx, e) }

@@ -128,6 +128,8 @@ type API struct {
 	// where one is named.
 	ServiceToken     redact.Secret `toml:"service_token"`
 	ServiceTokenFile string        `toml:"service_token_file"`
+	// Tenants see a part of it, each by a token of its own.
+	Tenants []Tenant `toml:"tenants"`
 }
 
 // The values of API.Mode.

@@ -49,6 +49,7 @@ func Load(path string, environ []string) (*Config, error) {
 	} else if err := c.readFile(path, p); err != nil {
 		return nil, err
 	}
+	c.nameTenants() // variables are named by it
 	c.readEnviron(environ, p)
 	c.readSecretFiles(p)
 	host, err := os.Hostname()

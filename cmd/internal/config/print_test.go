@@ -97,8 +97,9 @@ func TestExampleLoads(t *testing.T) {
 	require.Equal(t, plain.Server, c.Server)
 
 	all := comments.ReplaceAllString(Example, "$1")
-	all = regexp.MustCompile(`(?m)^# (\[\[(callbacks|operator\.keys)\]\])$`).ReplaceAllString(all, "$1")
-	all = regexp.MustCompile(`(?m)^(config|private_key|[a-z_]*secret_files|service_token_file|bearer_file|secret_file) = .*\n`).ReplaceAllString(all, "")
+	all = regexp.MustCompile(`(?m)^# (\[\[(callbacks|operator\.keys|api\.tenants)\]\])$`).ReplaceAllString(all, "$1")
+	all = regexp.MustCompile(`(?m)^(config|private_key|[a-z_]*secret_files|service_token_file|bearer_file|secret_file|token_file) = .*\n`).ReplaceAllString(all, "")
+	all = strings.Replace(all, `mode = "open"`, `mode = "token"`, 1)
 	c, err = load(t, all)
 	require.NoError(t, err, "with every key but those that exclude another")
 	require.Len(t, c.NATSURLs(), 2)

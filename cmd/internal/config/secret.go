@@ -119,6 +119,9 @@ func (c *Config) readSecretFiles(p *problems) {
 	c.readSecrets(p, "github.webhook_secret", &g.WebhookSecrets, g.WebhookSecretFiles)
 	c.readSecrets(p, "github.marker_secret", &g.MarkerSecrets, g.MarkerSecretFiles)
 	c.readToken(p, "api.service_token", &a.ServiceToken, a.ServiceTokenFile)
+	for i := range a.Tenants {
+		c.readToken(p, listKey("api.tenants", i)+".token", &a.Tenants[i].Token, a.Tenants[i].TokenFile)
+	}
 	for i := range c.Callbacks {
 		b, key := &c.Callbacks[i], listKey("callbacks", i)
 		c.readSecrets(p, key+".secret", &b.Secrets, b.SecretFiles)

@@ -21,6 +21,7 @@ func (c *Config) validate(p *problems) {
 	c.validateGitHub(p)
 	c.validateWorker(p)
 	c.validateAPI(p)
+	c.validateAPITenants(p)
 	c.validateCallbacks(p)
 	c.validateFamiliars(p)
 	c.validateReview(p)
@@ -130,8 +131,8 @@ func (c *Config) validateAPI(p *problems) {
 	if !p.ok("api.mode", "api.service_token", "api.service_token_file") {
 		return
 	}
-	if a.Mode == ModeToken && a.ServiceToken == "" {
-		p.add("api.mode", quote(a.Mode), "needs a token", "set service_token or service_token_file under [api]")
+	if a.Mode == ModeToken && a.ServiceToken == "" && len(a.Tenants) == 0 {
+		p.add("api.mode", quote(a.Mode), "needs a token", "set service_token or service_token_file under [api], or add [[api.tenants]]")
 	}
 	key := "api.service_token"
 	if c.Origin("api.service_token_file").rank() > c.Origin(key).rank() {

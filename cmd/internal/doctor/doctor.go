@@ -130,4 +130,9 @@ func (d *doctor) api() {
 	if a.ServiceTokenFile != "" {
 		d.private("api.service_token_file", a.ServiceTokenFile)
 	}
+	for i, t := range a.Tenants {
+		if t.TokenFile != "" {
+			d.private(fmt.Sprintf("api.tenants[%d].token_file", i), t.TokenFile)
+		}
+	}
 }
