@@ -3,6 +3,7 @@ package view
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -32,6 +33,8 @@ type entry struct {
 	number    int32
 	attempts  int32
 	gen       uint32
+	created   int32  // days since 1970
+	runtime   uint32 // milliseconds of the attempts that ended
 	delayed   bool
 
 	stateCode, kindCode, statusCode code
@@ -141,6 +144,7 @@ type shape struct {
 	CheckRunURL    string            `json:"check_run_url"`
 	Tombstone      bool              `json:"tombstone"`
 	AttemptLog     []shapeAttempt    `json:"attempt_log"`
+	CreatedAt      task.Time         `json:"created_at"`
 	UpdatedAt      task.Time         `json:"updated_at"`
 }
 
@@ -149,10 +153,23 @@ type shapeKind struct {
 }
 
 type shapeAttempt struct {
-	N       int         `json:"n"`
-	Boot    task.BootID `json:"boot"`
-	Nonce   string      `json:"nonce"`
-	EndedAt task.Time   `json:"ended_at"`
+	N         int         `json:"n"`
+	Boot      task.BootID `json:"boot"`
+	Nonce     string      `json:"nonce"`
+	StartedAt task.Time   `json:"started_at"`
+	EndedAt   task.Time   `json:"ended_at"`
+}
+
+// runtime is that of the attempts that ended, in milliseconds; of a task that
+// ran for longer than 49 days, these.
+func (s *shape) runtime() uint32 {
+	var sum time.Duration
+	for _, a := range s.AttemptLog {
+		if !a.StartedAt.IsZero() && a.EndedAt.After(a.StartedAt.Time) {
+			sum += a.EndedAt.Sub(a.StartedAt.Time)
+		}
+	}
+	return uint32(min(sum.Milliseconds(), math.MaxUint32))
 }
 
 // maxTitle bounds the title kept in memory, in bytes.
@@ -179,6 +196,7 @@ func (s *shape) entry(id uuid.UUID, rev uint64) *entry {
 		id: id, rev: rev, seq: s.DeliverySeq, inst: s.InstallationID, repoID: s.RepoID,
 		updated: s.UpdatedAt.UnixMicro(), repo: unique.Make(s.Repo), familiar: unique.Make(s.FamiliarID),
 		title: task.Cut(s.Title, maxTitle), number: int32(s.Number), attempts: int32(s.Attempts),
+		created: dayOf(s.CreatedAt.Time), runtime: s.runtime(),
 		stateCode: codeOf(task.States, s.State), kindCode: codeOf(task.KindNames, s.Kind.Kind),
 		statusCode: codeOf(resultStatuses, s.ResultStatus),
 	}

@@ -45,6 +45,8 @@ func (s *shape) scanTask(key string, value []byte) (ok, known bool) {
 		return task.ScanString(value, &s.Title), true
 	case "number":
 		return task.ScanInt(value, &s.Number), true
+	case "created_at":
+		return task.ScanTime(value, &s.CreatedAt), true
 	case "updated_at":
 		return task.ScanTime(value, &s.UpdatedAt), true
 	}
@@ -93,6 +95,8 @@ func (s *shape) scanAttempts(value []byte) bool {
 				return task.ScanString(value, &a.Boot)
 			case "nonce":
 				return task.ScanString(value, &a.Nonce)
+			case "started_at":
+				return task.ScanTime(value, &a.StartedAt)
 			case "ended_at":
 				return task.ScanTime(value, &a.EndedAt)
 			}

@@ -28,6 +28,7 @@ type View struct {
 	running map[uuid.UUID]*entry
 	pulls   map[pull][]*entry // queued and running reviews
 	counts  map[task.State]int
+	usage   *usages
 	workers map[task.BootID]*worker
 	paused  map[string]uint32 // by generation
 	poison  map[string]uint32 // by generation
@@ -68,6 +69,7 @@ func (v *View) reset() {
 	v.running = map[uuid.UUID]*entry{}
 	v.pulls = map[pull][]*entry{}
 	v.counts = map[task.State]int{}
+	v.usage = newUsages()
 	v.workers = map[task.BootID]*worker{}
 	v.paused = map[string]uint32{}
 	v.poison = map[string]uint32{}
@@ -174,6 +176,7 @@ func (v *View) poisoned(u update, err error) {
 func (v *View) insert(e *entry) {
 	v.tasks[e.id] = e
 	v.counts[e.state()]++
+	v.usage.count(e, 1)
 	var in [4]scope
 	for _, s := range e.scopes(in[:0]) {
 		t := v.lists[s]
@@ -201,6 +204,7 @@ func (v *View) remove(e *entry) {
 	}
 	delete(v.tasks, e.id)
 	v.counts[e.state()]--
+	v.usage.count(e, -1)
 	var in [4]scope
 	for _, s := range e.scopes(in[:0]) {
 		t := v.lists[s]
@@ -325,5 +329,7 @@ func (v *View) isPaused(installation int64) bool {
 }
 
 func formatInt(n int64) string { return strconv.FormatInt(n, 10) }
+
+func parseInt(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }
 
 func intern(s string) unique.Handle[string] { return unique.Make(s) }
