@@ -49,6 +49,15 @@ func (s *Server) apiRoutes(root chi.Routes) http.Handler {
 			r.Get("/github/explain/{id}", s.read("explanation", s.explain))
 		}
 	}
+	if s.o.Usage != nil {
+		r.Get("/github/usage", s.read("usage", s.listUsage))
+	}
+	if s.o.Trail != nil {
+		r.Get("/github/audit", s.read("audit", s.listAudit))
+	}
+	if s.o.Places != nil {
+		r.Get("/github/routing", s.read("routing", s.listRouting))
+	}
 	return r
 }
 

@@ -23,9 +23,6 @@ type wireOneDelivery struct {
 }
 
 func (s *Server) listDeliveries(w http.ResponseWriter, r *http.Request, c Caller) error {
-	if r.URL.Query().Get("status") != "" {
-		return badParameter("status", "left out: deliveries have none")
-	}
 	q, err := parseList(r, c.Scope, nil)
 	if err != nil {
 		return err

@@ -36,8 +36,9 @@
 // bearer token (401, the same answer for everything), and for mutations the
 // content type (415) and the origin (403). A caller's Scope travels in the
 // request's context and is applied inside every query, so that what is out of
-// scope reads as what does not exist. Every read, denial and mutation is told
-// to the Auditor.
+// scope reads as what does not exist: the same stores are asked for the same,
+// and no page is short of what was left out. Every read, denial and mutation
+// is told to the Auditor.
 //
 // # Operator tasks
 //

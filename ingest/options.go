@@ -37,13 +37,17 @@ type Options struct {
 	// Outbox and OutboxStore answer what is sent out; both or none.
 	Outbox      OutboxList
 	OutboxStore OutboxStore
+	// Usage answers what was done, and Places, with Config, what would make
+	// tasks.
+	Usage  UsageList
+	Places Places
 	// Operator answers the signed routes of operator tasks.
 	Operator *Operator
 	// Events takes and shows what is reported of tasks.
 	Events Events
 	// Switch pauses and resumes claims.
 	Switch Switch
-	// Trail reads what Auditor was told; nil: explanations go without.
+	// Trail answers what Auditor was told; nil: explanations go without.
 	Trail Trail
 	// Auditor is told of reads, denials and mutations; nil: nobody is.
 	Auditor Auditor

@@ -32,11 +32,6 @@ type Deliveries interface {
 	Get(ctx context.Context, seq uint64) (kv.Logged, error)
 }
 
-// Trail reads the audit trail, newest first.
-type Trail interface {
-	Page(ctx context.Context, q kv.AuditQuery) (kv.AuditPage, error)
-}
-
 // TaskList is the read model of tasks. List answers view.ErrCursor for a
 // cursor that it did not give out.
 type TaskList interface {
@@ -44,6 +39,26 @@ type TaskList interface {
 	Find(id task.ID) (view.Item, bool)
 	// Entombed finds the installation of a task that is only a tombstone.
 	Entombed(id task.ID) (installation int64, ok bool)
+}
+
+// UsageList is the read model of what was done. It answers view.ErrCursor for
+// a cursor that it did not give out.
+type UsageList interface {
+	Usage(q view.UsageQuery) (view.UsagePage, error)
+}
+
+// Places tells which installations have tasks, by id, and whose they are.
+type Places interface {
+	Installations() []int64
+	// Account is the owner of the repository that the installation's newest
+	// task is about, "" if it has none.
+	Account(installation int64) string
+}
+
+// Trail reads the audit trail, newest first; kv.ErrCursor for a cursor that it
+// did not give out.
+type Trail interface {
+	Page(ctx context.Context, q kv.AuditQuery) (kv.AuditPage, error)
 }
 
 // TaskStore reads one task's record from the leader; kv.ErrNotFound if there

@@ -64,7 +64,10 @@ func parseList(r *http.Request, sc Scope, statuses []string) (listQuery, error) 
 		}
 		q.installation = &n
 	}
-	if q.status = v.Get("status"); q.status != "" && !slices.Contains(statuses, q.status) {
+	if q.status = v.Get("status"); q.status != "" && statuses == nil {
+		return q, badParameter("status", "left out: this list has none")
+	}
+	if q.status != "" && !slices.Contains(statuses, q.status) {
 		return q, badParameter("status", "one of "+strings.Join(statuses, ", "))
 	}
 	q.seal, q.repo = sealOf(r.URL.Path, v, sc), v.Get("repo")
