@@ -253,3 +253,31 @@ func TestOutboxFollowsFullReplays(t *testing.T) {
 	require.Empty(t, w.NextOutbox(func(string, string) int { return 1 }, func(PendingOutbox) bool { return true }))
 	<-w.OutboxChanged()
 }
+
+// DT-99: a page of the outbox walks over the records of its own installation,
+// and nothing is kept of one that has none any more.
+func TestDT99OutboxOfOneInstallation(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	of := func(i int64) func(*outbox.Record) { return func(r *outbox.Record) { r.InstallationID = i } }
+	for n := range 20 {
+		b.outbox(out("other", n, of(8)))
+	}
+	b.outbox(out("mine", 0, of(9)), out("mine", 1, of(9), in(outbox.Delivered)))
+	for name, c := range map[string]struct {
+		q    OutboxQuery
+		want int
+	}{
+		"installation": {OutboxQuery{Installation: new(int64(9))}, 2},
+		"its rarest":   {OutboxQuery{Installation: new(int64(9)), Status: "delivered"}, 1},
+		"none":         {OutboxQuery{Installation: new(int64(7))}, 0},
+	} {
+		n := 0
+		b.replies.source(&c.q, nil)(func(*reply) bool { n++; return true })
+		require.Equal(t, c.want, n, name)
+	}
+	for n := range 20 {
+		b.purge("outbox." + string(outbox.DerivedID("other", n)))
+	}
+	require.Len(t, b.replies.byInst, 1)
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/belay-run/belay/cmd/internal/config"
 	"github.com/belay-run/belay/kv"
 	"github.com/belay-run/belay/kv/natstest"
+	"github.com/belay-run/belay/kv/redact"
 )
 
 // The tokens of renting: the service's, and those of its tenants: all of
@@ -292,4 +293,32 @@ func TestDT102NothingOfADeletedInstallationCanBeRead(t *testing.T) {
 	require.NotContains(t, get("/api/github/usage").body, `"installationId":7`)
 	require.NotContains(t, get("/api/github/routing").body, `"installationId":7`)
 	require.Contains(t, get("/api/github/tasks").body, other, "of others everything stays")
+}
+
+// X04: no name of the configuration becomes a label: a thousand tenants, each
+// of which is let in once and refused once, add no series.
+func TestX04TenantsAreNoLabels(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, renting, func(r *rig) {
+		for i := range 1000 {
+			r.cfg.API.Tenants = append(r.cfg.API.Tenants, config.Tenant{
+				Name: fmt.Sprintf("customer-%d", i), Token: redact.Secret(fmt.Sprintf("the-token-of-customer-%d", i)), InstallationID: int64(100 + i),
+			})
+		}
+	}).start()
+	metrics := func() string { return r.do(http.MethodGet, r.app.AdminURL()+"/metrics", "").body }
+	ask := func(i int) {
+		token := fmt.Sprintf("the-token-of-customer-%d", i)
+		require.Equal(t, http.StatusOK, r.as(token, http.MethodGet, "/api/github/tasks", "").status)
+		require.Equal(t, http.StatusUnauthorized, r.as(token, http.MethodPost, "/api/control/pause", "{}").status)
+	}
+	ask(0)
+	before := strings.Count(metrics(), "\n")
+	for i := range 1000 {
+		ask(i)
+	}
+	after := metrics()
+	require.Contains(t, after, "belay_api_denials_total 1001\n")
+	require.NotContains(t, after, "customer-")
+	require.InDelta(t, before, strings.Count(after, "\n"), 5, "what Go and the process themselves add")
 }
