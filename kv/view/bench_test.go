@@ -84,6 +84,8 @@ func BenchmarkList(b *testing.B) {
 		{"all", Query{Limit: 100}, 100},
 		{"installation", Query{Limit: 100, Installation: &five}, 100},
 		{"repo", Query{Limit: 100, Repo: "acme/repo-5"}, 100},
+		{"repos of one installation", Query{Limit: 100, Installation: &five, Repos: []string{"acme/repo-5", "acme/repo-105", "acme/repo-205"}}, 100},
+		{"status of all", Query{Limit: 100, Status: "done"}, 100},
 		{"rare status of one installation", Query{Limit: 100, Installation: &five, Status: "failed"}, 1},
 	} {
 		b.Run(c.name, func(b *testing.B) {

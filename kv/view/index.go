@@ -106,7 +106,7 @@ func byDue(a, b *entry) bool {
 
 // scope names one of the ordered lists a task stands in.
 type scope struct {
-	kind byte // 'a' all listed, 'h' all hidden, 'i' installation, 'r' its repository, folded, 's' status
+	kind byte // 'a' all listed, 'h' all hidden, 'i' installation, 'r' its repository, folded, 's' its status
 	num  int64
 	name unique.Handle[string]
 }
@@ -118,7 +118,7 @@ func (e *entry) scopes(to []scope) []scope {
 		return append(to, scope{kind: 'h'})
 	}
 	return append(to, scope{kind: 'a'}, scope{kind: 'i', num: e.inst},
-		scope{kind: 'r', num: e.inst, name: intern(task.FoldRepo(e.repo.Value()))}, scope{kind: 's', name: unique.Make(e.status())})
+		scope{kind: 'r', num: e.inst, name: intern(task.FoldRepo(e.repo.Value()))}, scope{kind: 's', num: e.inst, name: intern(e.status())})
 }
 
 // shape is the part of a record that the index keeps.

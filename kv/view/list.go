@@ -37,18 +37,19 @@ func (v *View) List(q Query) (Page, error) {
 }
 
 // narrowest returns the ordered lists that together are the shortest to hold
-// all that the query may match; none if nothing can. Repositories have a list
-// in each installation, so that nobody's page walks over another's tasks.
+// all that the query may match; none if nothing can. Repositories and statuses
+// have a list in each installation, so that a page of one walks over nobody
+// else's tasks.
 func (v *View) narrowest(q *Query, repos task.RepoFilter) []*tree {
 	choices := [][]scope{{{kind: 'a'}}}
 	if q.Installation != nil {
 		choices = append(choices, []scope{{kind: 'i', num: *q.Installation}})
 	}
 	if q.Status != "" {
-		choices = append(choices, []scope{{kind: 's', name: intern(q.Status)}})
+		choices = append(choices, v.spread('s', q.Installation, q.Status))
 	}
 	if repos != nil {
-		choices = append(choices, v.repoScopes(q.Installation, repos))
+		choices = append(choices, v.spread('r', q.Installation, repos...))
 	}
 	var best []*tree
 	shortest := -1
@@ -67,15 +68,17 @@ func (v *View) narrowest(q *Query, repos task.RepoFilter) []*tree {
 	return best
 }
 
-// repoScopes are the lists of repositories in one installation, or in all.
-func (v *View) repoScopes(installation *int64, repos task.RepoFilter) []scope {
+// spread are the lists of names in one installation, or in all that have them.
+func (v *View) spread(kind byte, installation *int64, names ...string) []scope {
 	var out []scope
-	for _, name := range repos {
-		h := intern(name)
-		for _, inst := range v.places[h] {
-			if installation == nil || *installation == inst {
-				out = append(out, scope{kind: 'r', num: inst, name: h})
-			}
+	for _, name := range names {
+		s := scope{kind: kind, name: intern(name)}
+		in := v.places[s]
+		if installation != nil {
+			in = []int64{*installation}
+		}
+		for _, s.num = range in {
+			out = append(out, s)
 		}
 	}
 	return out

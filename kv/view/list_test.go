@@ -233,7 +233,7 @@ func TestDT99APageWalksOverNobodyElses(t *testing.T) {
 	for n := range 50 {
 		b.tasks(rec(n, inst(8)), rec(100+n, inst(8), func(r *task.Record) { r.Repo = "acme/web" }))
 	}
-	b.tasks(rec(1000), rec(1001, func(r *task.Record) { r.Repo = "acme/web" }))
+	b.tasks(rec(1000), rec(1001, state(task.Completed), func(r *task.Record) { r.Repo = "acme/web" }))
 	seven := int64(7)
 	for name, c := range map[string]struct {
 		q    Query
@@ -244,6 +244,8 @@ func TestDT99APageWalksOverNobodyElses(t *testing.T) {
 		"scope of repos":        {Query{Installation: &seven, Repos: []string{"acme/api", "acme/web"}}, 2},
 		"repo out of scope":     {Query{Installation: &seven, Repos: []string{"acme/cli"}, Repo: "acme/api"}, 0},
 		"unknown installation":  {Query{Installation: new(int64)}, 0},
+		"status that is rare":   {Query{Installation: &seven, Status: "done"}, 1},
+		"status of both":        {Query{Installation: &seven, Status: "queued"}, 1},
 		"repo of another alone": {Query{Installation: &seven, Repo: "none/such"}, 0},
 	} {
 		n := 0
@@ -256,7 +258,7 @@ func TestDT99APageWalksOverNobodyElses(t *testing.T) {
 	for _, r := range []task.Record{rec(1000), rec(1001)} {
 		b.purge(keyOf(r))
 	}
-	require.Len(t, b.places, 2)
+	require.Len(t, b.places, 3, "two repositories, one status")
 	for n := range 50 {
 		b.purge(keyOf(rec(n, inst(8))))
 		b.purge(keyOf(rec(100+n, inst(8))))

@@ -7,24 +7,32 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// place notes that there is a list of a repository in an installation.
+// general is the scope of the same kind and name in every installation, false
+// for one that has no name.
+func (s scope) general() (scope, bool) {
+	s.num = 0
+	return s, s.kind == 'r' || s.kind == 's'
+}
+
+// place notes that an installation has a list.
 func (v *View) place(s scope) {
-	if s.kind == 'r' {
-		v.places[s.name] = append(v.places[s.name], s.num)
+	if g, ok := s.general(); ok {
+		v.places[g] = append(v.places[g], s.num)
 	}
 }
 
-// displace notes that there is none any more.
+// displace notes that it has the list no more.
 func (v *View) displace(s scope) {
-	if s.kind != 'r' {
+	g, ok := s.general()
+	if !ok {
 		return
 	}
-	left := slices.DeleteFunc(v.places[s.name], func(inst int64) bool { return inst == s.num })
+	left := slices.DeleteFunc(v.places[g], func(inst int64) bool { return inst == s.num })
 	if len(left) == 0 {
-		delete(v.places, s.name)
+		delete(v.places, g)
 		return
 	}
-	v.places[s.name] = left
+	v.places[g] = left
 }
 
 // head is the next entry of one list that is merged.

@@ -22,8 +22,8 @@ type View struct {
 	mu      sync.RWMutex
 	tasks   map[uuid.UUID]*entry
 	lists   map[scope]*tree
-	places  map[unique.Handle[string]][]int64 // the installations of a repository, folded
-	queues  map[int64]*tree                   // due, by installation
+	places  map[scope][]int64 // the installations that have lists of a kind and name
+	queues  map[int64]*tree   // due, by installation
 	delayed *tree
 	running map[uuid.UUID]*entry
 	pulls   map[pull][]*entry // queued and running reviews
@@ -63,7 +63,7 @@ func New(log *slog.Logger, now func() time.Time) *View {
 func (v *View) reset() {
 	v.tasks = map[uuid.UUID]*entry{}
 	v.lists = map[scope]*tree{}
-	v.places = map[unique.Handle[string]][]int64{}
+	v.places = map[scope][]int64{}
 	v.queues = map[int64]*tree{}
 	v.delayed = newTree(byDue)
 	v.running = map[uuid.UUID]*entry{}
