@@ -14,10 +14,17 @@ type wireRouting struct {
 	Account        string   `json:"account"`
 	Familiars      []string `json:"familiars"`
 	Triggers       []string `json:"triggers"`
-	// Repos are the only ones that make tasks; null means all.
-	Repos []string `json:"repos"`
+	// Repos says which repositories make tasks.
+	Repos wireRepos `json:"repos"`
 	// Listed is whether the configuration names the installation.
 	Listed bool `json:"listed"`
+}
+
+// wireRepos are the only repositories that make tasks, null for all, and those
+// that never do: owner/name, or owner/*.
+type wireRepos struct {
+	Allow []string `json:"allow"`
+	Deny  []string `json:"deny"`
 }
 
 type wireRoutingList struct {
@@ -75,6 +82,7 @@ func (s *Server) installations(q *listQuery, sc Scope) []int64 {
 func (s *Server) routingOf(id int64, sc Scope) wireRouting {
 	sum := s.o.Config().Summary(id)
 	return wireRouting{
-		InstallationID: id, Account: s.o.Places.Account(id), Familiars: sum.Familiars, Triggers: sum.Triggers, Repos: sc.Repos, Listed: sum.Listed,
+		InstallationID: id, Account: s.o.Places.Account(id), Familiars: sum.Familiars, Triggers: sum.Triggers,
+		Repos: wireRepos{Allow: sc.Repos, Deny: []string{}}, Listed: sum.Listed,
 	}
 }

@@ -118,7 +118,7 @@ func TestDT100Routing(t *testing.T) {
 	row := func(id float64, account string) object {
 		return object{
 			"installationId": id, "account": account, "familiars": []any{"cody"}, "triggers": []any{"assignments", "labels", "commands", "reviews"},
-			"repos": nil, "listed": false,
+			"repos": object{"allow": nil, "deny": []any{}}, "listed": false,
 		}
 	}
 	require.Equal(t, object{"ok": true, "routing": []any{row(7, "acme"), row(8, "other"), row(9, "")}}, d.get(d.base+"/api/github/routing").json(t))
@@ -149,7 +149,7 @@ func TestDT99SumsWithinAScope(t *testing.T) {
 	rows := d.as("api", http.MethodGet, "/api/github/routing").json(t)["routing"].([]any)
 	require.Len(t, rows, 1)
 	require.Equal(t, 7., rows[0].(object)["installationId"])
-	require.Equal(t, []any{"Acme/API"}, rows[0].(object)["repos"])
+	require.Equal(t, object{"allow": []any{"Acme/API"}, "deny": []any{}}, rows[0].(object)["repos"])
 	f.asked.Limit, f.query.Limit = -1, -1
 	for _, list := range []string{"usage", "audit", "routing"} {
 		foreign := d.as("api", http.MethodGet, "/api/github/"+list+"?installation=8")

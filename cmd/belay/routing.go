@@ -14,8 +14,11 @@ type routingItem struct {
 	Account        string   `json:"account"`
 	Familiars      []string `json:"familiars"`
 	Triggers       []string `json:"triggers"`
-	Repos          []string `json:"repos"`
-	Listed         bool     `json:"listed"`
+	Repos          struct {
+		Allow []string `json:"allow"`
+		Deny  []string `json:"deny"`
+	} `json:"repos"`
+	Listed bool `json:"listed"`
 }
 
 // routingCommand is `belay routing`.
@@ -41,8 +44,11 @@ func routingRow(raw json.RawMessage) ([]string, error) {
 		return strings.Join(of, ",")
 	}
 	repos := "all"
-	if r.Repos != nil {
-		repos = list(r.Repos, "none")
+	if r.Repos.Allow != nil {
+		repos = list(r.Repos.Allow, "none")
+	}
+	if len(r.Repos.Deny) > 0 {
+		repos += " but " + strings.Join(r.Repos.Deny, ",")
 	}
 	listed := "no"
 	if r.Listed {

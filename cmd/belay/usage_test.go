@@ -38,12 +38,12 @@ func TestDT100AuditCommand(t *testing.T) {
 func TestDT100RoutingCommand(t *testing.T) {
 	t.Parallel()
 	s := newStub(t, says(200, `{"ok":true,"routing":[`+
-		`{"installationId":7,"account":"ac\u001bme","familiars":["cody","rev"],"triggers":["labels"],"repos":null,"listed":true},`+
-		`{"installationId":8,"account":"","familiars":[],"triggers":[],"repos":[],"listed":false}]}`))
+		`{"installationId":7,"account":"ac\u001bme","familiars":["cody","rev"],"triggers":["labels"],"repos":{"allow":null,"deny":["acme/x"]},"listed":true},`+
+		`{"installationId":8,"account":"","familiars":[],"triggers":[],"repos":{"allow":[],"deny":[]},"listed":false}]}`))
 	got := try(t, nil, "routing", "--server", s.URL)
-	require.Equal(t, result{exitOK, "INSTALLATION  ACCOUNT   FAMILIARS  TRIGGERS  REPOS  LISTED\n" +
-		"7             ac\\x1bme  cody,rev   labels    all    yes\n" +
-		"8                       none       none      none   no\n", ""}, got)
+	require.Equal(t, result{exitOK, "INSTALLATION  ACCOUNT   FAMILIARS  TRIGGERS  REPOS           LISTED\n" +
+		"7             ac\\x1bme  cody,rev   labels    all but acme/x  yes\n" +
+		"8                       none       none      none            no\n", ""}, got)
 	require.Equal(t, "/api/github/routing?limit=50", s.requests()[0].uri)
-	require.Contains(t, try(t, nil, "routing", "--server", s.URL, "-o", "json").out, `"repos": null`)
+	require.Contains(t, try(t, nil, "routing", "--server", s.URL, "-o", "json").out, `"allow": null`)
 }
