@@ -1,0 +1,53 @@
+package github
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// triggered are one event for each trigger of a Summary.
+func triggered() map[string]struct {
+	event   string
+	payload object
+} {
+	type row = struct {
+		event   string
+		payload object
+	}
+	return map[string]row{
+		"assignments": {"issues", with(issuesEvent("assigned"), object{"assignee": account("cody[bot]")})},
+		"labels":      {"issues", with(issuesEvent("labeled"), object{"label": object{"name": "cody"}})},
+		"commands":    {"issue_comment", issueCommentEvent(true, "@cody fix it")},
+		"reviews":     {"pull_request", pullEvent("opened")},
+	}
+}
+
+// DT-100: what a summary says is what Route does, however the switches stand.
+func TestDT100SummaryIsWhatRoutes(t *testing.T) {
+	t.Parallel()
+	for bits := range 16 {
+		cfg := config()
+		cfg.Lanes = Lanes{Assignment: bits&1 > 0, Label: bits&2 > 0, Command: bits&4 > 0}
+		cfg.ReviewPullRequest = bits&8 > 0
+		agrees(t, cfg, 10)
+	}
+	require.Equal(t, []string{"cody", "nova"}, config().Summary(10).Familiars)
+	require.Equal(t, []string{"assignments", "labels", "commands", "reviews"}, config().Summary(10).Triggers)
+	require.False(t, config().Summary(10).Listed)
+}
+
+// agrees routes each event of an installation, and looks for its trigger in
+// the summary.
+func agrees(t *testing.T, cfg *Config, installation int) {
+	t.Helper()
+	sum := cfg.Summary(int64(installation))
+	for trigger, e := range triggered() {
+		d := routed(t, cfg, e.event, with(e.payload, object{"installation": object{"id": installation}}))
+		require.Equal(t, d.Task != nil, slices.Contains(sum.Triggers, trigger), "%s: %+v, %s", trigger, sum, d.Routing)
+		if d.Task != nil {
+			require.Contains(t, sum.Familiars, d.Task.FamiliarID)
+		}
+	}
+}
