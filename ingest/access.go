@@ -151,8 +151,21 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 // or a caller who is known and may not do this.
 func (s *Server) deny(r *http.Request, who string) error {
 	s.metrics.denials.Inc()
-	s.o.Auditor.Denied(r.Method+" "+r.URL.Path[:min(len(r.URL.Path), maxPath)], who)
+	s.o.Auditor.Denied(auditedPath(r), who)
 	return errDenied
+}
+
+// missed notes that a tenant wanted to change what is not there, or not its
+// own: nobody but the trail is told of a difference.
+func (s *Server) missed(r *http.Request, c Caller, err error) error {
+	if c.Scope.Installation != nil && (errors.Is(err, errUnknownTask) || errors.Is(err, errOutbox)) {
+		s.o.Auditor.Denied(auditedPath(r), c.Name)
+	}
+	return err
+}
+
+func auditedPath(r *http.Request) string {
+	return r.Method + " " + r.URL.Path[:min(len(r.URL.Path), maxPath)]
 }
 
 func remoteOf(r *http.Request) string {

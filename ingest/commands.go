@@ -47,7 +47,7 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request, c Caller, actio
 ) error {
 	rec, logged, err := s.findTask(r, c)
 	if err != nil {
-		return err
+		return s.missed(r, c, err)
 	}
 	if logged != nil {
 		return &textError{kind: task.ErrState, text: "not admitted yet, try again"}

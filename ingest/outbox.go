@@ -120,7 +120,7 @@ func (s *Server) resolveOutbox(w http.ResponseWriter, r *http.Request, c Caller)
 		return err
 	}
 	if before == nil || !c.Scope.sees(before.InstallationID, before.Repo) {
-		return errOutbox
+		return s.missed(r, c, errOutbox)
 	}
 	after, again, err := s.o.OutboxStore.Resolve(ctx, id, how, reason, c.Name)
 	switch {

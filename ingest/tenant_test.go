@@ -152,6 +152,22 @@ func TestDT99CursorsAreTheirTenants(t *testing.T) {
 	}
 }
 
+// A tenant that wants to change what is another's, or nobody's, gets one
+// answer; that it tried is in the trail.
+func TestDT99MissesAreAudited(t *testing.T) {
+	t.Parallel()
+	d, f := apiDoor(t, tenantsMode)
+	for _, path := range []string{"/api/github/tasks/t-1/retry", "/api/github/tasks/t-9/retry", "/api/github/tasks/t-1/cancel"} {
+		require.Equal(t, object{"error": "unknown task"}, d.as("eight", http.MethodPost, path).json(t))
+		require.Equal(t, "POST "+path+" tenant:eight", d.audit.denied[len(d.audit.denied)-1])
+	}
+	require.Len(t, d.audit.denied, 3)
+	require.Equal(t, 404, d.as(serviceToken, http.MethodPost, "/api/github/tasks/t-9/retry").status)
+	require.Len(t, d.audit.denied, 3, "the service only made a mistake")
+	require.Empty(t, f.commands)
+	require.Equal(t, "0", d.metric("belay_api_denials_total"), "those count what is answered 401")
+}
+
 // What is not the caller's is looked for as what is not there: the same calls
 // of the stores, so it takes as long, and the same words.
 func TestDT99ForeignIsLikeUnknown(t *testing.T) {

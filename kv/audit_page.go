@@ -38,7 +38,11 @@ func (l *AuditLog) lister(q *AuditQuery, repos task.RepoFilter) *lister {
 		kind = Key(q.Kind)
 	}
 	of := &lister{js: l.js, stream: l.stream, want: q.Limit, subjects: []string{"audit." + kind, "audit." + kind + ".*"}}
-	if q.Installation != nil {
+	switch {
+	case q.Installation == nil:
+	case *q.Installation == 0: // as entries are that name none
+		of.subjects = of.subjects[:1]
+	default:
 		of.subjects = []string{"audit." + kind + "." + num(*q.Installation)}
 	}
 	if repos != nil || q.Caller != "" || q.TaskID != "" {

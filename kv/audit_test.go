@@ -266,6 +266,7 @@ func TestDT99AuditPagesWithinAScope(t *testing.T) {
 	require.Empty(t, read(kv.AuditQuery{Limit: 7, Installation: &one, Repos: []string{"acme/api"}, Repo: "acme/web"}))
 	require.Equal(t, want(func(i int) bool { return i%2 == 1 }), read(kv.AuditQuery{Limit: 100, Kind: "cancel"}))
 	require.Equal(t, want(func(i int) bool { return i%6 == 1 }), read(kv.AuditQuery{Limit: 100, Kind: "cancel", Installation: &one}))
+	require.Equal(t, append([]string{"of a task that is not known"}, want(func(i int) bool { return i%3 == 0 })...), read(kv.AuditQuery{Limit: 100, Installation: new(int64)}))
 	require.Equal(t, []string{"tasks 1", "of 8, which only its task tells"}, read(kv.AuditQuery{Limit: 1, Installation: &eight}))
 	require.Equal(t, []string{"of 8, which only its task tells"}, read(kv.AuditQuery{Limit: 1, TaskID: "t2"}))
 	require.Equal(t, []string{"tasks 1"}, read(kv.AuditQuery{Limit: 1, Caller: "tenant:x"}))
