@@ -18,6 +18,9 @@ type Config struct {
 	// AppLogin is the App's own login, such as `ourapp[bot]`; may be empty.
 	AppLogin  string
 	Familiars []Familiar
+	// Installations are all that may use the source, by id; none listed means
+	// that whoever reaches it may use all.
+	Installations map[int64]*Installation
 	// ReviewFamiliar is the id of the familiar that reviews pull requests
 	// nobody asked it to; empty means the first one.
 	ReviewFamiliar string
@@ -39,6 +42,8 @@ type Config struct {
 	// log younger than DedupeDays has forgotten nothing, so no payload is too
 	// old for it.
 	StoreSince time.Time
+
+	known []Familiar // all of the source's, where Familiars are narrowed
 }
 
 // Lanes switches triggers on. The review lane has its own switch.
@@ -72,9 +77,9 @@ func (f *Familiar) is(login string) bool {
 }
 
 // byLogin returns the familiar with the login, nil when there is none.
-func (c *Config) byLogin(login string) *Familiar {
-	for i := range c.Familiars {
-		if f := &c.Familiars[i]; f.is(login) {
+func byLogin(familiars []Familiar, login string) *Familiar {
+	for i := range familiars {
+		if f := &familiars[i]; f.is(login) {
 			return f
 		}
 	}
@@ -100,10 +105,19 @@ func (c *Config) reviewer() *Familiar {
 			return f
 		}
 	}
+	if c.known != nil && len(c.Familiars) > 0 { // the source's is another's
+		return &c.Familiars[0]
+	}
 	return nil
+}
+
+// isFamiliar reports whether the login is that of any familiar of the source,
+// whoever may use it.
+func (c *Config) isFamiliar(login string) bool {
+	return byLogin(c.Familiars, login) != nil || byLogin(c.known, login) != nil
 }
 
 // ours reports whether the login is the App's or a familiar's.
 func (c *Config) ours(login string) bool {
-	return login != "" && (sameLogin(login, c.AppLogin) || c.byLogin(login) != nil)
+	return login != "" && (sameLogin(login, c.AppLogin) || c.isFamiliar(login))
 }

@@ -43,7 +43,7 @@ func (ev *Event) complete() bool {
 }
 
 func assigned(cfg *Config, ev *Event) want {
-	return want{spec: fixIssue(ev, cfg.byLogin(ev.Assignee)), off: !cfg.Lanes.Assignment}
+	return want{spec: fixIssue(ev, byLogin(cfg.Familiars, ev.Assignee)), off: !cfg.Lanes.Assignment}
 }
 
 func labeled(cfg *Config, ev *Event) want {
@@ -61,7 +61,7 @@ func fixIssue(ev *Event, f *Familiar) *task.Spec {
 
 // review is the lane of pull requests that nobody commanded a review of.
 func review(cfg *Config, ev *Event) want {
-	if cfg.byLogin(ev.PullRequest.Author) != nil || ev.PullRequest.Draft && !cfg.IncludeDrafts {
+	if cfg.isFamiliar(ev.PullRequest.Author) || ev.PullRequest.Draft && !cfg.IncludeDrafts {
 		return want{}
 	}
 	return want{spec: uncommandedReview(ev, cfg.reviewer()), off: !cfg.ReviewPullRequest}

@@ -75,12 +75,12 @@ func TestPrecedence(t *testing.T) {
 		"":                       {"issue_comment", issueCommentEvent(true, "@cody review")},
 	}
 	for shape, s := range shapes {
-		for set := range 1 << 6 {
+		for set := range 1 << 7 {
 			c := conditions{shape: shape, set: set, event: s.event, payload: s.payload}
 			cfg, h, at, holds := c.apply()
 			d := Route(cfg, h, decode(t, s.event, c.payload), at)
 			want := slices.IndexFunc(task.Reasons, func(r task.Reason) bool { return slices.Contains(holds, r) })
-			name := fmt.Sprintf("%q with %06b holds %v", shape, set, holds)
+			name := fmt.Sprintf("%q with %07b holds %v", shape, set, holds)
 			if want < 0 {
 				require.NotNil(t, d.Task, name)
 				continue
@@ -132,6 +132,10 @@ func (c *conditions) apply() (cfg *Config, h Headers, at time.Time, holds []task
 	if on(5) {
 		cfg.SurfacesReady = false
 		forTasks(task.NoGitHubApp)
+	}
+	if on(6) {
+		cfg.Installations = map[int64]*Installation{11: {Lanes: AllLanes}}
+		holds = append(holds, task.Scope)
 	}
 	return cfg, h, at, holds
 }

@@ -70,7 +70,8 @@ func decide(cfg *Config, h Headers, ev *Event, now time.Time) (*task.Spec, task.
 	if !ok {
 		return nil, task.UnsupportedAction
 	}
-	w := l(cfg, ev)
+	own, ok := cfg.narrowed(ev)
+	w := l(own, ev)
 	switch {
 	case w.reason != "":
 		return nil, w.reason
@@ -78,6 +79,8 @@ func decide(cfg *Config, h Headers, ev *Event, now time.Time) (*task.Spec, task.
 		return nil, task.NoInstallation
 	case tooOld(cfg, ev, now):
 		return nil, task.TooOld
+	case !ok:
+		return nil, task.Scope
 	case w.spec == nil:
 		return nil, task.Unroutable
 	case w.off:

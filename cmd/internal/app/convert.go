@@ -21,9 +21,39 @@ func routing(c *config.Config) *github.Config {
 		SurfacesReady: hasApp(c),
 	}
 	for _, f := range c.Familiars {
-		out.Familiars = append(out.Familiars, github.Familiar{
-			ID: f.ID, DisplayName: f.DisplayName, BotUsername: f.BotUsername, TriggerLabels: f.TriggerLabels,
-		})
+		out.Familiars = append(out.Familiars, routedFamiliar(f))
+	}
+	out.Installations = installations(c)
+	return out
+}
+
+func routedFamiliar(f config.Familiar) github.Familiar {
+	return github.Familiar{ID: f.ID, DisplayName: f.DisplayName, BotUsername: f.BotUsername, TriggerLabels: f.TriggerLabels}
+}
+
+// installations are what those that are listed may use, nil if none is.
+func installations(c *config.Config) map[int64]*github.Installation {
+	if len(c.Installations) == 0 {
+		return nil
+	}
+	out := make(map[int64]*github.Installation, len(c.Installations))
+	for _, in := range c.Installations {
+		t := in.Triggers
+		g := &github.Installation{
+			Lanes: github.Lanes{Assignment: t.Assignments, Label: t.Labels, Command: t.Commands}, Reviews: t.Reviews,
+			Allow: in.Repos.Allow, Deny: in.Repos.Deny,
+		}
+		for _, id := range in.Familiars {
+			if f, ok := c.FamiliarByID(id); ok {
+				g.Familiars = append(g.Familiars, routedFamiliar(f))
+			}
+		}
+		if len(in.Familiars) == 0 {
+			for _, f := range c.Familiars {
+				g.Familiars = append(g.Familiars, routedFamiliar(f))
+			}
+		}
+		out[in.ID] = g
 	}
 	return out
 }

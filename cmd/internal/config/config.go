@@ -15,8 +15,9 @@ import (
 // set, `min` and `max` bound a number or a duration, `enum` lists the values
 // of a string, `hide` names the part of an address that is never shown. A
 // struct is a section of the file, a slice of structs a list of tables, whose
-// first key names each; a list may stand in a section. `live` marks what a
-// reload brings into force; all else needs a restart.
+// first key names each; a list may stand in a section, and a table of its own
+// in either. `live` marks what a reload brings into force; all else needs a
+// restart.
 type Config struct {
 	Server    Server     `toml:"server"`
 	Storage   Storage    `toml:"storage"`
@@ -29,6 +30,8 @@ type Config struct {
 	Tracing   Tracing    `toml:"tracing"`
 	Familiars []Familiar `toml:"familiars" live:"yes"`
 	Callbacks []Callback `toml:"callbacks" live:"yes"`
+	// Installations are all that may use belay; none: whoever reaches it.
+	Installations []Installation `toml:"installations" live:"yes"`
 
 	// File is the path of the file that was read, empty when there was none.
 	File string `toml:"-"`

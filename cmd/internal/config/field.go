@@ -14,7 +14,7 @@ import (
 // field is one key: where its value goes, and its tags.
 type field struct {
 	key  string // dotted
-	name string // the last part of key
+	name string // within its section or list, dotted if a table there holds it
 	env  string // empty where the environment cannot set it
 	val  reflect.Value
 	tag  reflect.StructTag
@@ -51,12 +51,28 @@ func fields(prefix, env string, v reflect.Value) []field {
 		tag := v.Type().Field(i).Tag
 		f := field{name: tag.Get("toml"), val: v.Field(i), tag: tag}
 		f.key = prefix + "." + f.name
+		if v.Field(i).Kind() == reflect.Struct {
+			out = append(out, f.inner(env)...)
+			continue
+		}
 		if env != "" && v.Field(i).Kind() != reflect.Map {
 			f.env = env + strings.ToUpper(f.name)
 		}
 		out = append(out, f)
 	}
 	return out
+}
+
+// inner are the keys of a table that stands in another.
+func (f field) inner(env string) []field {
+	if env != "" {
+		env += strings.ToUpper(f.name) + "_"
+	}
+	in := fields(f.key, env, f.val)
+	for i := range in {
+		in[i].name = f.name + "." + in[i].name
+	}
+	return in
 }
 
 // secret reports whether the value must not be shown.

@@ -92,7 +92,7 @@ func singular(list string) string {
 func (l list) fields(i int) []field {
 	v := l.val.Index(i)
 	env := ""
-	if name := v.Field(0).String(); nameForm.MatchString(name) {
+	if name := fmt.Sprint(v.Field(0)); nameForm.MatchString(name) {
 		env = "BELAY_" + strings.ToUpper(strings.ReplaceAll(l.name, ".", "_")) + "_" + variablePart(name) + "_"
 	}
 	out := fields(listKey(l.name, i), env, v)

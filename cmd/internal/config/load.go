@@ -145,8 +145,15 @@ func (c *Config) readTable(prefix string, fs []field, table map[string]any, p *p
 			known[name] = true // readList has it
 		}
 	}
+	inner := map[string][]field{}
 	for _, f := range fs {
-		known[f.name] = true
+		name, rest, nested := strings.Cut(f.name, ".")
+		known[name] = true
+		if nested {
+			f.name = rest
+			inner[name] = append(inner[name], f)
+			continue
+		}
 		v, ok := table[f.name]
 		if !ok {
 			continue
@@ -156,10 +163,24 @@ func (c *Config) readTable(prefix string, fs []field, table map[string]any, p *p
 			p.add(f.key, show(f, v), msg, f.hint())
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(inner)) {
+		c.readInner(prefix+"."+name, name, inner[name], table[name], p)
+	}
 	for _, name := range slices.Sorted(maps.Keys(table)) {
 		if !known[name] {
 			p.add(prefix+"."+name, "", "unknown key", nearest(prefix, name))
 		}
+	}
+}
+
+// readInner sets the fields of a table that stands in another, if it is there.
+func (c *Config) readInner(key, name string, fs []field, v any, p *problems) {
+	switch table := v.(type) {
+	case nil:
+	case map[string]any:
+		c.readTable(key, fs, table, p)
+	default:
+		p.add(key, "", "is not a table", "write "+name+" = { "+fs[0].name+" = … }")
 	}
 }
 

@@ -12,31 +12,19 @@ import (
 
 // skeleton is a value with the tables of Config and none of their keys, so
 // that a strict decoder names the place of every one.
-func skeleton() any {
+func skeleton() any { return reflect.New(emptied(reflect.TypeFor[Config]())).Interface() }
+
+// emptied is a table with the tables and the lists in it, and none of its
+// other keys.
+func emptied(t reflect.Type) reflect.Type {
+	if isList(t) {
+		return reflect.SliceOf(emptied(t.Elem()))
+	}
 	var of []reflect.StructField
-	t := reflect.TypeFor[Config]()
 	for i := range t.NumField() {
 		f := t.Field(i)
-		empty := reflect.TypeFor[struct{}]()
-		switch {
-		case f.Tag.Get("toml") == "-" || !f.IsExported():
-			continue
-		case f.Type.Kind() == reflect.Slice:
-			empty = reflect.SliceOf(empty)
-		case f.Type.Kind() == reflect.Struct:
-			empty = emptyLists(f.Type)
-		}
-		of = append(of, reflect.StructField{Name: f.Name, Type: empty, Tag: f.Tag})
-	}
-	return reflect.New(reflect.StructOf(of)).Interface()
-}
-
-// emptyLists is a section with its lists and none of its other keys.
-func emptyLists(section reflect.Type) reflect.Type {
-	var of []reflect.StructField
-	for i := range section.NumField() {
-		if f := section.Field(i); isList(f.Type) {
-			of = append(of, reflect.StructField{Name: f.Name, Type: reflect.TypeFor[[]struct{}](), Tag: f.Tag})
+		if table := f.Type.Kind() == reflect.Struct; f.IsExported() && (table || isList(f.Type)) {
+			of = append(of, reflect.StructField{Name: f.Name, Type: emptied(f.Type), Tag: f.Tag})
 		}
 	}
 	return reflect.StructOf(of)
@@ -58,13 +46,25 @@ func (c *Config) locate(src []byte) {
 		for _, l := range lists(c) {
 			depth := 1 + strings.Count(l.name, ".")
 			if len(key) > depth && strings.Join(key[:depth], ".") == l.name {
-				name = listKey(l.name, elementAt(lines, l.name, row)) + "." + key[depth]
+				name = listKey(l.name, elementAt(lines, l.name, row)) + "." + l.leaf(key[depth:])
 			}
 		}
 		if _, ok := c.lines[name]; !ok {
 			c.lines[name] = row
 		}
 	}
+}
+
+// leaf is the part of a path within a list's table that is a key: two steps of
+// it where the first is a table.
+func (l list) leaf(path []string) string {
+	of := l.val.Type().Elem()
+	for i := range of.NumField() {
+		if f := of.Field(i); f.Tag.Get("toml") == path[0] && f.Type.Kind() == reflect.Struct {
+			return strings.Join(path[:min(len(path), 2)], ".")
+		}
+	}
+	return path[0]
 }
 
 // elementAt returns the index of the list's table that a line belongs to.

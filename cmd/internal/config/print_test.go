@@ -64,7 +64,7 @@ func TestPrintedSecretsAreNoSecrets(t *testing.T) {
 }
 
 // comments matches a key of the example that is commented out.
-var comments = regexp.MustCompile(`(?m)^# ([a-z_0-9]+ = )`)
+var comments = regexp.MustCompile(`(?m)^# ([a-z_0-9.]+ = )`)
 
 func TestExampleCoversEveryKey(t *testing.T) {
 	t.Parallel()
@@ -74,7 +74,7 @@ func TestExampleCoversEveryKey(t *testing.T) {
 		if m := regexp.MustCompile(`^(?:# )?\[+([a-z.]+)\]+$`).FindStringSubmatch(line); m != nil {
 			section = m[1]
 		}
-		if m := regexp.MustCompile(`^(# )?([a-z_0-9]+) = `).FindStringSubmatch(line); m != nil {
+		if m := regexp.MustCompile(`^(# )?([a-z_0-9.]+) = `).FindStringSubmatch(line); m != nil {
 			have[section+"."+m[2]] = true
 		}
 	}
@@ -97,7 +97,7 @@ func TestExampleLoads(t *testing.T) {
 	require.Equal(t, plain.Server, c.Server)
 
 	all := comments.ReplaceAllString(Example, "$1")
-	all = regexp.MustCompile(`(?m)^# (\[\[(callbacks|operator\.keys|api\.tenants)\]\])$`).ReplaceAllString(all, "$1")
+	all = regexp.MustCompile(`(?m)^# (\[\[(callbacks|installations|operator\.keys|api\.tenants)\]\])$`).ReplaceAllString(all, "$1")
 	all = regexp.MustCompile(`(?m)^(config|private_key|[a-z_]*secret_files|service_token_file|bearer_file|secret_file|token_file) = .*\n`).ReplaceAllString(all, "")
 	all = strings.Replace(all, `mode = "open"`, `mode = "token"`, 1)
 	c, err = load(t, all)
@@ -108,4 +108,5 @@ func TestExampleLoads(t *testing.T) {
 	require.Equal(t, 10*time.Second, c.Callbacks[0].Timeout)
 	require.Equal(t, "worker", c.Operator.Keys[0].ID)
 	require.Equal(t, "acme", c.Operator.Tenants["acme/site"])
+	require.Equal(t, Limits{MaxConcurrent: 2, MaxTasksPerDay: 200}, c.Installations[0].Limits)
 }

@@ -2,11 +2,11 @@ package config
 
 import (
 	"fmt"
-	"reflect"
-	"strings"
-
 	"maps"
+	"reflect"
+	"regexp"
 	"slices"
+	"strings"
 )
 
 // knownKeys lists every key there is, dotted; those of a list as
@@ -30,7 +30,7 @@ func knownKeys() []string {
 // nearest suggests the known key next to one that is not known. A key that
 // another section has by that very name comes first.
 func nearest(prefix, name string) string {
-	section, _, _ := strings.Cut(prefix, "[")
+	section := index.ReplaceAllString(prefix, "")
 	best, bestDistance := "", 1<<30
 	for _, known := range knownKeys() {
 		d := distance(section+"."+name, known)
@@ -43,6 +43,9 @@ func nearest(prefix, name string) string {
 	}
 	return "did you mean " + best + "?"
 }
+
+// index matches the index of a list's table in a key.
+var index = regexp.MustCompile(`\[[0-9]+\]`)
 
 // nearestVariable suggests the known variable next to one that is not.
 func (c *Config) nearestVariable(name string) string {

@@ -25,6 +25,7 @@ func (c *Config) validate(p *problems) {
 	c.validateCallbacks(p)
 	c.validateFamiliars(p)
 	c.validateReview(p)
+	c.validateInstallations(p)
 	c.validateOperator(p)
 	c.validateTracing(p)
 }
