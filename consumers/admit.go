@@ -96,8 +96,13 @@ func (a *Admitter) Admit(ctx context.Context, d task.Delivery, seq uint64) (err 
 			return a.createSuperseded(ctx, r, task.Pointer{Task: kv.TaskID(d.Source, task.MessageID(d.Source, first))}, task.ReasonReplayed)
 		}
 	}
+	if d.Event == "pull_request" && d.Action == "closed" { // a rule's task
+		if err := a.closed(ctx, d, seq); err != nil {
+			return err
+		}
+	}
 	if d.Task.Review != nil {
-		return a.review(ctx, r, d, seq)
+		return a.grouped(ctx, r, d, seq)
 	}
 	return a.create(ctx, r)
 }
@@ -105,7 +110,8 @@ func (a *Admitter) Admit(ctx context.Context, d task.Delivery, seq uint64) (err 
 // before reports whether the task was admitted before; the rest of a review's
 // admission is made up for. A task that the view does not know is most likely
 // new, and its Create finds out by itself; only a review is looked up always,
-// since its pointer moves before that.
+// since its pointer moves before that. What is said of reviews here goes for
+// the tasks of a rule's group as well.
 func (a *Admitter) before(ctx context.Context, d task.Delivery) (bool, error) {
 	if _, known := a.view.Standing(d.Task.ID); !known && d.Task.Review == nil {
 		return false, nil
@@ -146,10 +152,10 @@ func (a *Admitter) createSuperseded(ctx context.Context, r task.Record, winner t
 	return a.create(ctx, s)
 }
 
-// review moves the supersede pointer, then creates the record, then
+// grouped moves the supersede pointer, then creates the record, then
 // supersedes the former winner. A crash between any two of these is repeated
 // by the message: the pointer names the task already, or names a newer one.
-func (a *Admitter) review(ctx context.Context, r task.Record, d task.Delivery, seq uint64) error {
+func (a *Admitter) grouped(ctx context.Context, r task.Record, d task.Delivery, seq uint64) error {
 	key, _ := r.Key()
 	c := task.Candidate{
 		Task: r.ID, Head: r.HeadSHA, Before: d.Task.Review.Before,

@@ -117,7 +117,7 @@ func (w *Worker) holdsComment(ctx context.Context, r *run) (bool, error) {
 	if err := w.stillMine(ctx, r); err != nil {
 		return false, err
 	}
-	if k, ok := r.record.Key(); ok {
+	if k, ok := r.record.Key(); ok && r.record.Kind.Name == task.ReviewPullRequest {
 		p, _, err := w.o.Store.Pointer(ctx, k)
 		return p == nil || p.Task == r.id, err
 	}

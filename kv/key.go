@@ -76,9 +76,13 @@ func TaskKey(installation int64, id task.ID) string {
 	return Key(PrefixTask, num(installation), string(id))
 }
 
-// SupersedeKey is the key of the pointer to the newest review.
+// SupersedeKey is the key of the pointer to the newest task of a group.
 func SupersedeKey(k task.SupersedeKey) string {
-	return Key(PrefixSupersede, num(k.InstallationID), num(k.RepoID), strconv.Itoa(k.Number), k.FamiliarID)
+	tokens := []string{PrefixSupersede, num(k.InstallationID), num(k.RepoID), strconv.Itoa(k.Number), k.FamiliarID}
+	if k.Rule != "" {
+		tokens = append(tokens, k.Rule, k.Group)
+	}
+	return Key(tokens...)
 }
 
 // WorkerKey is the key of a boot's beats.

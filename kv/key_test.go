@@ -41,6 +41,27 @@ func TestX12KeyIsInjective(t *testing.T) {
 	})
 }
 
+// X12: no two supersede keys share a pointer, whatever rules, branches and
+// familiars are called.
+func TestX12SupersedeKeyIsInjective(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		draw := rapid.Custom(func(t *rapid.T) task.SupersedeKey {
+			n := rapid.IntRange(0, 2)
+			k := task.SupersedeKey{
+				InstallationID: int64(n.Draw(t, "installation")), RepoID: int64(n.Draw(t, "repo")),
+				Number: n.Draw(t, "number"), FamiliarID: token.Draw(t, "familiar"),
+			}
+			if name := token.Draw(t, "rule"); name != "" {
+				k.Rule, k.Group = name, token.Draw(t, "group")
+			}
+			return k
+		})
+		a, b := draw.Draw(t, "a"), draw.Draw(t, "b")
+		require.Equal(t, a == b, kv.SupersedeKey(a) == kv.SupersedeKey(b))
+	})
+}
+
 // tokens is the inverse of kv.Key: that there is one makes Key injective.
 func tokens(key string) ([]string, error) {
 	parts := strings.Split(key, ".")
@@ -78,6 +99,9 @@ func TestKeysAndSubjects(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "task.7.0b0c", kv.TaskKey(7, "0b0c"))
 	require.Equal(t, "supersede.7.11.5.fam=2Eone", kv.SupersedeKey(task.SupersedeKey{InstallationID: 7, RepoID: 11, Number: 5, FamiliarID: "fam.one"}))
+	require.Equal(t, "supersede.7.11.0.fam.deploy.=40main", kv.SupersedeKey(task.SupersedeKey{
+		InstallationID: 7, RepoID: 11, FamiliarID: "fam", Rule: "deploy", Group: task.BranchGroup("main"),
+	}))
 	require.Equal(t, "worker.b0", kv.WorkerKey("b0"))
 	require.Equal(t, "seen.default.abc", kv.SeenKey("default", "abc"))
 	require.Equal(t, "installation.7", kv.InstallationKey(7))

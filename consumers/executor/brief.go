@@ -68,7 +68,7 @@ func trigger(r *task.Record) string {
 	case task.AddressReviewComment, task.ReviewPullRequest, task.CancelReviews:
 		return triggerPR
 	case task.FixIssue:
-		if r.Commander == "" {
+		if r.Commander == "" && r.Rule == nil {
 			return triggerAssigned
 		}
 	}

@@ -51,6 +51,7 @@ func TestBriefTriggers(t *testing.T) {
 	} {
 		require.Equal(t, c.want, trigger(&task.Record{Kind: task.Kind{Name: c.kind}, Commander: c.commander}), "%+v", c)
 	}
+	require.Equal(t, "issue_mention", trigger(&task.Record{Kind: task.Kind{Name: task.FixIssue}, Rule: &task.Rule{Name: "new"}}))
 }
 
 func TestBriefKeepsTheTaskAsItIs(t *testing.T) {

@@ -84,14 +84,14 @@ func (s *Surfaces) close(ctx context.Context, repo Repo, t task.Record, card Car
 }
 
 func (s *Surfaces) closeCheck(ctx context.Context, repo Repo, t task.Record, card Card) (url string, err error) {
-	if !hasCheck(t.Kind) {
+	if !hasCheck(&t) {
 		return "", nil
 	}
 	run, err := s.findCheck(ctx, repo, &t)
 	if run == nil {
 		return "", err
 	}
-	_, err = s.o.Client.UpdateCheckRun(ctx, repo, *run, CheckName(t.FamiliarID), card.Check())
+	_, err = s.o.Client.UpdateCheckRun(ctx, repo, *run, checkName(&t), card.Check())
 	return run.URL, err
 }
 

@@ -37,7 +37,7 @@ type Published struct {
 
 // openCheck finds or makes the check run and sets it in progress.
 func (n *Session) openCheck(ctx context.Context) error {
-	c, name := n.s.o.Client, CheckName(n.Task.FamiliarID)
+	c, name := n.s.o.Client, checkName(&n.Task)
 	run, err := n.s.knownCheck(ctx, n.Repo, &n.Task)
 	if err == nil && run == nil {
 		var made CheckRun
@@ -84,7 +84,7 @@ func (n *Session) conclude(ctx context.Context, card Card) error {
 	if n.Check.ID == 0 {
 		return nil
 	}
-	run, err := n.s.o.Client.UpdateCheckRun(ctx, n.Repo, n.Check, CheckName(n.Task.FamiliarID), card.Check())
+	run, err := n.s.o.Client.UpdateCheckRun(ctx, n.Repo, n.Check, checkName(&n.Task), card.Check())
 	n.Check = run
 	if err != nil {
 		return fmt.Errorf("close the check run of task %s: %w", n.Task.ID, err)

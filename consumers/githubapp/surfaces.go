@@ -1,6 +1,7 @@
 package githubapp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,9 +69,31 @@ func (e *StaleError) Error() string {
 // CheckName is the name of a familiar's check runs.
 func CheckName(familiar string) string { return "belay/" + familiar }
 
-// hasCheck reports whether a task of the kind runs something that can be checked.
-func hasCheck(k task.Kind) bool {
-	return k.Name != task.CommandReply && k.Name != task.CancelReviews
+// checkName is that of a task's check run. Rules have names of their own: the
+// results of two on one commit stand side by side.
+func checkName(t *task.Record) string {
+	name := CheckName(t.FamiliarID)
+	if t.Kind.Name == task.Custom {
+		name += "/" + t.Kind.Custom.Name
+	}
+	return name
+}
+
+// hasCheck reports whether a task runs something that can be checked, and
+// where. A custom task is checked at the commit that its event names.
+func hasCheck(t *task.Record) bool {
+	switch t.Kind.Name {
+	case task.CommandReply, task.CancelReviews:
+		return false
+	case task.Custom:
+		return commitOf(t) != ""
+	}
+	return true
+}
+
+// commitOf is the commit that a custom task is about, "" if its event names none.
+func commitOf(t *task.Record) string {
+	return cmp.Or(t.HeadSHA, t.Kind.Custom.SHA, t.Kind.Custom.After)
 }
 
 func (s *Surfaces) card(t *task.Record, phase Phase) Card {
@@ -82,12 +105,16 @@ func threadOf(repo Repo, t *task.Record) Thread {
 }
 
 // Begin opens the surfaces of a task whose commander may command: its check
-// run, in progress, and its comment. A review of a head that has moved is
+// run, in progress, and its comment. A custom task without a commit has no
+// check run, one without an issue or pull request no comment. A review of a head that has moved is
 // StaleError; what an earlier attempt opened for it is closed as stale.
 func (s *Surfaces) Begin(ctx context.Context, t task.Record) (*Session, error) {
 	repo, err := RepoOf(&t)
 	if err != nil {
 		return nil, err
+	}
+	if !hasCheck(&t) && t.Number == 0 {
+		return &Session{s: s, Task: t, Repo: repo}, nil // there is nowhere to show it
 	}
 	head, err := s.head(ctx, repo, &t)
 	var moved *StaleError
@@ -104,7 +131,7 @@ func (s *Surfaces) Begin(ctx context.Context, t task.Record) (*Session, error) {
 	}
 	t.HeadSHA = head
 	n := &Session{s: s, Task: t, Repo: repo, Head: head}
-	if hasCheck(t.Kind) {
+	if hasCheck(&n.Task) {
 		if err := n.openCheck(ctx); err != nil {
 			return nil, err
 		}
@@ -132,11 +159,7 @@ func (s *Surfaces) head(ctx context.Context, repo Repo, t *task.Record) (string,
 		}
 		return t.HeadSHA, nil
 	case task.Custom:
-		for _, sha := range []string{t.HeadSHA, t.Kind.Custom.SHA, t.Kind.Custom.After} {
-			if sha != "" {
-				return sha, nil
-			}
-		}
+		return commitOf(t), nil
 	}
 	if t.HeadSHA != "" {
 		return t.HeadSHA, nil

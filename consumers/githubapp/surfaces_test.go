@@ -361,7 +361,38 @@ func TestAPushHasACheckRunAndNoComment(t *testing.T) {
 	_, err = n.Finish(t.Context(), Outcome{Status: task.ResultNeedsInput, ExitReason: "ambiguous_spec"})
 	require.NoError(t, err)
 	require.Equal(t, "action_required", k.Checks(100)[0].Conclusion)
+	require.Equal(t, "belay/fam/nightly", k.Checks(100)[0].Name, "two rules on one commit are told apart")
 	require.Zero(t, k.Count(githubtest.OpCreateComment))
+}
+
+// TestACustomTaskShowsItselfWhereItsEventIs: without a commit there is no check
+// run, and without a thread too there is nothing, nor anything to close.
+func TestACustomTaskShowsItselfWhereItsEventIs(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	pins := 0
+	s := k.surfaces(t, SurfacesOptions{Pin: func(context.Context, task.Record, string) error { pins++; return nil }})
+	r := k.fix("t1")
+	r.HeadSHA = ""
+	r.Kind = task.Kind{Name: task.Custom, Custom: task.CustomKind{Name: "triage", Event: "issues", Number: r.Number}}
+	n, err := s.Begin(t.Context(), r)
+	require.NoError(t, err)
+	_, err = n.Finish(t.Context(), Outcome{Status: task.ResultSuccess, Summary: "Sorted."})
+	require.NoError(t, err)
+	require.Equal(t, 1, pins)
+	require.Empty(t, k.Checks(100))
+	require.Equal(t, 1, k.Count(githubtest.OpCreateComment))
+	r.State = task.Completed
+	require.NoError(t, s.CloseCheck(t.Context(), r, ""))
+
+	before := k.Requests("")
+	r.ID, r.State, r.Number, r.Kind.Custom = "t2", task.Running, 0, task.CustomKind{Name: "starred", Event: "star"}
+	n, err = s.Begin(t.Context(), r)
+	require.NoError(t, err)
+	_, err = n.Finish(t.Context(), Outcome{Status: task.ResultSuccess})
+	require.NoError(t, err)
+	require.Equal(t, 1, pins, "nothing is open that somebody had to close")
+	require.Equal(t, before, k.Requests(""))
 }
 
 // TestWhatHasNoRepositoryHasNoSurfaces refuses before anything is sent.

@@ -10,11 +10,11 @@ import (
 // The number of fields that Append writes. A record with another number has
 // one that it does not know: encoding/json writes it then.
 const (
-	recordFields   = 40
+	recordFields   = 41
 	attemptFields  = 9
 	kindFields     = 11
 	deliveryFields = 14
-	specFields     = 10
+	specFields     = 11
 )
 
 var (
@@ -76,6 +76,9 @@ func (r *Record) appendResult(w *writer) {
 	w.optStr("surfaces", string(r.Surfaces))
 	if r.Operator != nil {
 		w.any("operator", r.Operator)
+	}
+	if r.Rule != nil {
+		w.any("rule", r.Rule)
 	}
 	if len(r.Unshown) > 0 {
 		w.any("unshown", r.Unshown)
@@ -149,6 +152,9 @@ func (d *Delivery) Append(b []byte) ([]byte, error) {
 		}
 		if s.Operator != nil {
 			w.any("operator", s.Operator)
+		}
+		if s.Rule != nil {
+			w.any("rule", s.Rule)
 		}
 		w.b = append(w.b, '}')
 	}

@@ -91,14 +91,16 @@ type Spec struct {
 	// CloneURL and DefaultBranch are the repository's own, from the payload.
 	CloneURL      string `json:"clone_url,omitempty"`
 	DefaultBranch string `json:"default_branch,omitempty"`
-	// Review is set for a review that supersedes at admission, that is, one
-	// nobody commanded (DT-93).
+	// Review is set for a task that supersedes at admission: a review that
+	// nobody commanded (DT-93), or a task of a rule's group.
 	Review *Review `json:"review,omitempty"`
 	// Once marks events whose body names a single occurrence, for which a
 	// repeated body is a replay (DESIGN §6).
 	Once bool `json:"once,omitempty"`
 	// Operator is set if the issue carries a verified operator marker.
 	Operator *Operator `json:"operator,omitempty"`
+	// Rule is set if a configured rule made the task.
+	Rule *Rule `json:"rule,omitempty"`
 }
 
 // Operator names the request, and its attempt, that a task's issue was made
@@ -109,11 +111,11 @@ type Operator struct {
 	AttemptID string `json:"attempt_id"`
 }
 
-// Review is what orders the reviews of one pull request.
+// Review is what orders the tasks under one supersede key.
 type Review struct {
 	// Before is the head that this push replaced, "" when the event has none.
 	Before string `json:"before,omitempty"`
-	// UpdatedAt is the pull request's own updated_at.
+	// UpdatedAt is the pull request's own updated_at, or when the push was.
 	UpdatedAt Time `json:"updated_at"`
 }
 

@@ -176,7 +176,7 @@ func (k Kind) Title() string {
 		return fmt.Sprintf("Cancel queued reviews on PR #%d", k.PRNumber)
 	case Custom:
 		if k.Custom.Title != "" {
-			return k.Custom.Title
+			return k.Custom.Name + ": " + k.Custom.Title
 		}
 		return k.Custom.Name
 	}

@@ -83,7 +83,7 @@ func TestKindTitleAndNumber(t *testing.T) {
 		"Reply on #4":                    {Name: task.CommandReply, IssueNumber: 4},
 		"Cancel queued reviews on PR #4": {Name: task.CancelReviews, PRNumber: 4},
 		"The issue's own":                {Name: task.FixIssue, IssueNumber: 4, IssueTitle: "The issue's own"},
-		"The rule's title":               {Name: task.Custom, Custom: task.CustomKind{Name: "x", Title: "The rule's title", Number: 4}},
+		"x: The title":                   {Name: task.Custom, Custom: task.CustomKind{Name: "x", Title: "The title", Number: 4}},
 		"nightly":                        {Name: task.Custom, Custom: task.CustomKind{Name: "nightly", Number: 4}},
 	} {
 		require.Equal(t, want, k.Title())

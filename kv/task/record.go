@@ -131,6 +131,7 @@ type Record struct {
 	Summary        string       `json:"summary,omitempty"`
 	Surfaces       SurfaceState `json:"surfaces,omitempty"`
 	Operator       *Operator    `json:"operator,omitempty"`
+	Rule           *Rule        `json:"rule,omitempty"`
 	// Unshown is a result that GitHub did not take when the task ended, for
 	// whoever closes its surfaces; its shape is theirs.
 	Unshown    []byte    `json:"unshown,omitempty"`
@@ -174,20 +175,30 @@ func New(d Delivery, seq uint64, at Time) (Record, error) {
 		InstallationID: d.InstallationID, RepoID: d.RepoID, Repo: d.Repo,
 		CloneURL: s.CloneURL, DefaultBranch: s.DefaultBranch, FamiliarID: s.FamiliarID,
 		Kind: s.Kind, Commander: s.Commander, State: Queued, Title: s.Kind.Title(), Number: s.Kind.Number(),
-		HeadSHA: s.HeadSHA, Operator: s.Operator, CreatedAt: at, UpdatedAt: at,
+		HeadSHA: s.HeadSHA, Operator: s.Operator, Rule: s.Rule, CreatedAt: at, UpdatedAt: at,
 	}
-	if s.Kind.Name == ReviewPullRequest {
+	switch {
+	case s.Kind.Name == ReviewPullRequest:
 		r.SupersedeKey = fmt.Sprintf("%s#%d", d.Repo, s.Kind.PRNumber)
+	case s.Rule != nil && s.Rule.Group != "":
+		r.SupersedeKey = d.Repo + s.Rule.Group
 	}
 	return r, nil
 }
 
-// Key returns the supersede key of a review, or false for any other task.
+// Key returns the supersede key of a review, or of a task in a rule's group;
+// false for any other task.
 func (r *Record) Key() (SupersedeKey, bool) {
-	if r.Kind.Name != ReviewPullRequest {
+	k := SupersedeKey{InstallationID: r.InstallationID, RepoID: r.RepoID, FamiliarID: r.FamiliarID}
+	switch {
+	case r.Kind.Name == ReviewPullRequest:
+		k.Number = r.Kind.PRNumber
+	case r.Rule != nil && r.Rule.Group != "":
+		k.Rule, k.Group = r.Rule.Name, r.Rule.Group
+	default:
 		return SupersedeKey{}, false
 	}
-	return SupersedeKey{r.InstallationID, r.RepoID, r.Kind.PRNumber, r.FamiliarID}, true
+	return k, true
 }
 
 // Open returns the attempt in progress, nil when there is none.

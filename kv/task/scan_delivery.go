@@ -71,6 +71,8 @@ func (s *Spec) scan(key, value []byte) bool {
 		return ScanBool(value, &s.Once)
 	case "operator":
 		return s.Operator == nil && json.Unmarshal(value, &s.Operator) == nil
+	case "rule":
+		return s.Rule == nil && json.Unmarshal(value, &s.Rule) == nil
 	case "review":
 		if s.Review != nil || isNull(value) {
 			return false

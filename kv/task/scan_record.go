@@ -56,6 +56,8 @@ func (r *Record) scanOrigin(key string, value []byte) (ok, known bool) {
 		return ScanInt(value, &r.Number), true
 	case "operator":
 		return r.Operator == nil && json.Unmarshal(value, &r.Operator) == nil, true
+	case "rule":
+		return r.Rule == nil && json.Unmarshal(value, &r.Rule) == nil, true
 	case "head_sha":
 		return ScanString(value, &r.HeadSHA), true
 	case "created_at":

@@ -3,21 +3,24 @@ package task
 import (
 	"slices"
 	"strconv"
+	"strings"
 )
 
-// SupersedeKey groups the reviews of which only the newest should run. It
+// SupersedeKey groups the tasks of which only the newest should run: the
+// reviews of a pull request by Number, those of a rule by Rule and Group. It
 // uses numeric ids, so a renamed repository keeps its key.
 type SupersedeKey struct {
 	InstallationID int64
 	RepoID         int64
 	Number         int
 	FamiliarID     string
+	Rule, Group    string
 }
 
 // String is for logs; bucket keys are built in package kv.
 func (k SupersedeKey) String() string {
 	return strconv.FormatInt(k.InstallationID, 10) + "/" + strconv.FormatInt(k.RepoID, 10) + "#" +
-		strconv.Itoa(k.Number) + "/" + k.FamiliarID
+		strconv.Itoa(k.Number) + "/" + k.FamiliarID + strings.TrimSuffix("/"+k.Rule+k.Group, "/")
 }
 
 // Order places reviews that no chain of heads relates: by the payload's own

@@ -49,6 +49,7 @@ type result struct {
 	prNumber      int
 	holder        task.Holder
 	supersededBy  task.ID
+	rule          unique.Handle[string] // with the group in it; zero without one
 }
 
 func (e *entry) status() string {
@@ -145,6 +146,7 @@ type shape struct {
 	Tombstone      bool              `json:"tombstone"`
 	AttemptLog     []shapeAttempt    `json:"attempt_log"`
 	CreatedAt      task.Time         `json:"created_at"`
+	Rule           *task.Rule        `json:"rule"`
 	UpdatedAt      task.Time         `json:"updated_at"`
 }
 
@@ -216,6 +218,9 @@ func (s *shape) entry(id uuid.UUID, rev uint64) *entry {
 	if n := len(s.AttemptLog); n > 0 && s.State == task.Running && s.AttemptLog[n-1].EndedAt.IsZero() {
 		a := s.AttemptLog[n-1]
 		r.holder = task.Holder{N: a.N, Boot: a.Boot, Nonce: a.Nonce}
+	}
+	if s.Rule != nil && s.Rule.Group != "" && e.kind() != task.ReviewPullRequest {
+		r.rule = unique.Make(s.Rule.Name + s.Rule.Group) // a name has neither # nor @
 	}
 	if r != (result{}) {
 		e.result = &r

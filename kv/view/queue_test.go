@@ -102,6 +102,28 @@ func TestQ27Paused(t *testing.T) {
 	require.Len(t, b.eligible(7), 1)
 }
 
+// A running task of a rule's group holds back the queued one of its group, and
+// no other: another branch's, another rule's, one of no group, a review.
+func TestPredecessorOfARuleHoldsBackOnlyItsGroup(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	ruled := func(name, group string) func(*task.Record) {
+		return func(r *task.Record) {
+			r.Kind = task.Kind{Name: task.Custom, Custom: task.CustomKind{Name: name, Event: "push"}}
+			r.Rule, r.Number = &task.Rule{Name: name, Group: group}, 0
+		}
+	}
+	b.tasks(
+		rec(1, ruled("deploy", "@main"), held("b")), rec(2, ruled("deploy", "@main")), // waits
+		rec(3, ruled("deploy", "@next")), rec(4, ruled("lint", "@main")), rec(5, ruled("deploy", "")), rec(6, ruled("deploy", "#5")),
+		rec(7, review(5, "fam")), rec(8, ruled("deploy", "@main"), func(r *task.Record) { r.RepoID = 12 }),
+	)
+	require.Equal(t, []task.ID{id(3), id(4), id(5), id(6), id(7), id(8)}, b.eligible(7))
+	require.Equal(t, []task.ID{id(7)}, b.QueuedReviews(7, 11, 5), "a rule's task is no review")
+	b.tasks(rec(1, ruled("deploy", "@main"), state(task.Completed)))
+	require.Contains(t, b.eligible(7), id(2))
+}
+
 // A running review holds back the queued one of its own key, and no other.
 func TestPredecessorHoldsBackOnlyItsKey(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,10 @@
 package view
 
-import "github.com/belay-run/belay/kv/task"
+import (
+	"encoding/json"
+
+	"github.com/belay-run/belay/kv/task"
+)
 
 // Scan reads the kept part of a record as encoding/json does, only faster; on
 // false it is as it was, and encoding/json has the word.
@@ -72,6 +76,8 @@ func (s *shape) scanResult(key string, value []byte) bool {
 		return task.ScanString(value, &s.PRURL)
 	case "check_run_url":
 		return task.ScanString(value, &s.CheckRunURL)
+	case "rule":
+		return s.Rule == nil && json.Unmarshal(value, &s.Rule) == nil
 	case "tombstone":
 		return task.ScanBool(value, &s.Tombstone)
 	case "attempt_log":

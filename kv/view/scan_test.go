@@ -36,6 +36,11 @@ func fill(t *rapid.T, v reflect.Value) {
 		for i := range v.Len() {
 			fill(t, v.Index(i))
 		}
+	case reflect.Pointer:
+		if rapid.Bool().Draw(t, "set") {
+			v.Set(reflect.New(v.Type().Elem()))
+			fill(t, v.Elem())
+		}
 	default:
 		t.Fatalf("no way to fill a %s", v.Type())
 	}

@@ -26,7 +26,7 @@ type View struct {
 	queues  map[int64]*tree   // due, by installation
 	delayed *tree
 	running map[uuid.UUID]*entry
-	pulls   map[pull][]*entry // queued and running reviews
+	groups  map[group][]*entry // of the queued and running tasks
 	counts  map[task.State]int
 	usage   *usages
 	workers map[task.BootID]*worker
@@ -67,7 +67,7 @@ func (v *View) reset() {
 	v.queues = map[int64]*tree{}
 	v.delayed = newTree(byDue)
 	v.running = map[uuid.UUID]*entry{}
-	v.pulls = map[pull][]*entry{}
+	v.groups = map[group][]*entry{}
 	v.counts = map[task.State]int{}
 	v.usage = newUsages()
 	v.workers = map[task.BootID]*worker{}
@@ -190,10 +190,10 @@ func (v *View) insert(e *entry) {
 	switch e.state() {
 	case task.Queued:
 		v.enqueue(e)
-		v.addReview(e)
+		v.join(e)
 	case task.Running:
 		v.running[e.id] = e
-		v.addReview(e)
+		v.join(e)
 		v.sawHolder(e)
 	}
 }
@@ -217,10 +217,10 @@ func (v *View) remove(e *entry) {
 	switch e.state() {
 	case task.Queued:
 		v.dequeue(e)
-		v.dropReview(e)
+		v.leave(e)
 	case task.Running:
 		delete(v.running, e.id)
-		v.dropReview(e)
+		v.leave(e)
 	}
 }
 
@@ -279,7 +279,7 @@ func (v *View) Standing(id task.ID) (Standing, bool) {
 	if e.result != nil {
 		s.Holder = e.result.holder
 	}
-	s.Overtaken = e.state() == task.Running && v.hasSibling(e, task.Queued)
+	s.Overtaken = e.state() == task.Running && e.kind() == task.ReviewPullRequest && v.hasSibling(e, task.Queued)
 	return s, true
 }
 
