@@ -161,6 +161,9 @@ func (a *Admitter) grouped(ctx context.Context, r task.Record, d task.Delivery, 
 		Task: r.ID, Head: r.HeadSHA, Before: d.Task.Review.Before,
 		Order: task.Order{UpdatedAt: d.Task.Review.UpdatedAt, Seq: seq},
 	}
+	if r.Kind.Name == task.Custom && d.Event != "push" {
+		c.Head, c.Before = "", "" // such events differ though their commit is the same
+	}
 	verdict, p, err := a.movePointer(ctx, key, c)
 	if err != nil {
 		return err

@@ -53,6 +53,25 @@ func TestQ17NewestPushOfABranchSurvives(t *testing.T) {
 	}
 }
 
+// Two events of one commit are not one event: only two pushes that make the same
+// head are. The newest survives.
+func TestQ17NewestEventOfACommitSurvives(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, natstest.New(t))
+	event := func(name string, at int) task.ID {
+		d := pushOf("main", "a1", "a0", at)
+		d.Event, d.Action, d.Task.Kind.Custom.Event = name, "completed", name
+		return b.admitted(d)
+	}
+	first, second := event("workflow_run", 5), event("workflow_run", 5)
+	require.Equal(t, task.ReasonSuperseded, b.record(first).Reason)
+	require.Equal(t, second, b.record(first).SupersededBy)
+	require.Equal(t, task.Queued, b.record(second).State)
+	third, again := event("push", 6), event("push", 6)
+	require.Equal(t, task.Queued, b.record(third).State)
+	require.Equal(t, task.ReasonCoalesced, b.record(again).Reason)
+}
+
 // A push waits for the run of the one before it, which is never cancelled: that
 // is a setting of reviews.
 func TestNewerPushWaitsForTheRunningOne(t *testing.T) {

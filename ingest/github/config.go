@@ -28,6 +28,8 @@ type Config struct {
 	ReviewPullRequest bool
 	IncludeDrafts     bool
 	Lanes             Lanes
+	// Rules route what the lanes make no task of; the first that matches wins.
+	Rules []Rule
 	// SurfacesReady tells whether workers can ask GitHub for a commander's
 	// permission and answer there. Until then gated commands are ignored.
 	SurfacesReady bool
@@ -80,6 +82,16 @@ func (f *Familiar) is(login string) bool {
 func byLogin(familiars []Familiar, login string) *Familiar {
 	for i := range familiars {
 		if f := &familiars[i]; f.is(login) {
+			return f
+		}
+	}
+	return nil
+}
+
+// byID returns the familiar with the id, nil when there is none.
+func (c *Config) byID(id string) *Familiar {
+	for i := range c.Familiars {
+		if f := &c.Familiars[i]; f.ID == id {
 			return f
 		}
 	}

@@ -1,14 +1,12 @@
 package github
 
-import "time"
-
 // Decode reads what routing needs of the payload of a known event, and of any
 // other event its coordinates. Fields that are missing or of another type are
 // absent; the last of two fields of one name counts, as in encoding/json. The
 // only error is ErrParse: bad JSON anywhere in the body, or no object.
 // Allocations grow with the kept texts only, and those are cut.
 func Decode(event string, json []byte) (*Event, error) {
-	d := decoder{scanner: scanner{b: json}, texts: routes[event] != nil}
+	d := decoder{scanner: scanner{b: json}, event: event, texts: routes[event] != nil}
 	if d.next() != '{' {
 		if err := d.skip(); err != nil {
 			return nil, err
@@ -27,8 +25,9 @@ func Decode(event string, json []byte) (*Event, error) {
 
 type decoder struct {
 	scanner
+	event string
 	ev    Event
-	texts bool // whether the event can become a task, so that its texts count
+	texts bool // whether a lane can make a task of the event, so that its texts count
 }
 
 // object walks over an object's fields; any other value is skipped.
@@ -37,6 +36,14 @@ func (d *decoder) object(field func(key []byte) error) error {
 		return d.skip()
 	}
 	return d.members(field)
+}
+
+// title reads a title: whole if a lane can use it, of other events a line.
+func (d *decoder) title(dst *string) error {
+	if d.texts {
+		return d.text(dst)
+	}
+	return d.line(dst)
 }
 
 // keep reads free text if it can matter.
@@ -70,8 +77,20 @@ func (d *decoder) root(key []byte) error {
 		return d.name(&ev.Action, isPlain)
 	case "number":
 		return d.ordinal(&ev.Number)
+	case "ref":
+		return d.name(&ev.Ref, isPlain)
+	case "ref_type":
+		return d.name(&ev.RefType, isPlain)
+	case "branch":
+		return d.name(&ev.Branch, isPlain)
 	case "before":
 		return d.name(&ev.Before, isSHA)
+	case "after":
+		return d.name(&ev.After, isSHA)
+	case "sha":
+		return d.name(&ev.SHA, isSHA)
+	case "compare":
+		return d.name(&ev.Compare, isURL)
 	case "deleted":
 		return d.flag(&ev.Deleted)
 	case "sender":
@@ -85,8 +104,8 @@ func (d *decoder) root(key []byte) error {
 		ev.Installation = 0
 		return d.object(d.only("id", func() error { return d.id(&ev.Installation) }))
 	case "head_commit":
-		ev.HeadCommitAt = time.Time{}
-		return d.object(d.only("timestamp", func() error { return d.instant(&ev.HeadCommitAt) }))
+		ev.HeadCommit = Commit{}
+		return d.object(d.headCommit)
 	case "repository":
 		ev.Repository = Repository{}
 		return d.object(d.repository)
@@ -103,6 +122,20 @@ func (d *decoder) root(key []byte) error {
 		ev.Review = Comment{}
 		return d.object(d.comment(&ev.Review, "submitted_at"))
 	}
+	if d.isSubject(key) {
+		ev.Subject = Subject{}
+		return d.object(d.subject)
+	}
+	return d.skip()
+}
+
+func (d *decoder) headCommit(key []byte) error {
+	switch string(key) {
+	case "message":
+		return d.line(&d.ev.HeadCommit.Title)
+	case "timestamp":
+		return d.instant(&d.ev.HeadCommit.At)
+	}
 	return d.skip()
 }
 
@@ -118,7 +151,9 @@ func (d *decoder) repository(key []byte) error {
 	case "default_branch":
 		return d.name(&r.DefaultBranch, isPlain)
 	case "pushed_at":
-		return d.instant(&r.PushedAt)
+		if d.event == "push" {
+			return d.instant(&r.PushedAt)
+		}
 	}
 	return d.skip()
 }
@@ -129,7 +164,11 @@ func (d *decoder) issue(key []byte) error {
 	case "number":
 		return d.ordinal(&i.Number)
 	case "title":
-		return d.keep(&i.Title)
+		return d.title(&i.Title)
+	case "html_url":
+		return d.name(&i.URL, isURL)
+	case "labels":
+		return d.labels(&i.Labels)
 	case "body":
 		return d.keep(&i.Body)
 	case "updated_at":
@@ -151,7 +190,11 @@ func (d *decoder) pullRequest(key []byte) error {
 	case "number":
 		return d.ordinal(&p.Number)
 	case "title":
-		return d.keep(&p.Title)
+		return d.title(&p.Title)
+	case "html_url":
+		return d.name(&p.URL, isURL)
+	case "labels":
+		return d.labels(&p.Labels)
 	case "draft":
 		return d.flag(&p.Draft)
 	case "updated_at":
@@ -161,6 +204,9 @@ func (d *decoder) pullRequest(key []byte) error {
 	case "head":
 		p.HeadSHA = ""
 		return d.object(d.only("sha", func() error { return d.name(&p.HeadSHA, isSHA) }))
+	case "base":
+		p.BaseRef = ""
+		return d.object(d.only("ref", func() error { return d.name(&p.BaseRef, isPlain) }))
 	}
 	return d.skip()
 }

@@ -28,16 +28,14 @@ func TestDecodeRealPullRequest(t *testing.T) {
 	ev, err := Decode("pull_request", sample(t))
 	require.NoError(t, err)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	pushed := ev.Repository.PushedAt
-	require.False(t, pushed.IsZero())
 	require.Equal(t, &Event{
-		Action: "synchronize", Installation: 10, Sender: "mona", Number: 7, Before: beforeSHA,
+		Action: "synchronize", Installation: 10, Sender: "mona", Number: 7, Before: beforeSHA, After: headSHA,
 		Repository: Repository{
 			ID: 4711, FullName: "acme/api", CloneURL: "https://github.com/acme/api.git", DefaultBranch: "main",
-			PushedAt: pushed,
 		},
 		PullRequest: PullRequest{
 			Number: 7, Title: "Make naïve retries 😊 polite", Author: "mona", HeadSHA: headSHA, UpdatedAt: at,
+			URL: "https://github.com/acme/api/pull/2", Labels: []string{"bug"}, BaseRef: "master",
 		},
 	}, ev)
 }
@@ -164,8 +162,11 @@ func TestTextsAreCut(t *testing.T) {
 		ev = decode(t, "x", object{"action": strings.Repeat("x", n)})
 		require.Equal(t, kept, len(ev.Action) == n, "%d", n)
 	}
-	ev = decode(t, "label", object{"issue": with(issue(), object{"title": long})})
-	require.Empty(t, ev.Issue.Title, "texts that cannot matter are not kept")
+	ev = decode(t, "label", object{"issue": with(issue(), object{"title": long, "body": long}), "label": object{"name": long}})
+	require.Equal(t, long[:maxLine], ev.Issue.Title, "of events without a lane a title is one line")
+	require.Empty(t, ev.Issue.Body, "texts that cannot matter are not kept")
+	ev = decode(t, "release", object{"release": object{"name": "v1\nmore", "title": "x" + long, "tag_name": long}})
+	require.Equal(t, Subject{Name: "v1", Title: "x" + long[:maxLine-2]}, ev.Subject, "no half of a rune, no half of a tag")
 }
 
 // Not parallel: it counts what the whole process allocates.
@@ -279,6 +280,12 @@ func FuzzDecode(f *testing.F) {
 	f.Add("issues", []byte(`{"issue":{"title":"\ud83d\ude0a\ud83d\u0041\"\\\/\b\f\n\r\t","title":"`+"\xff"+`"},"\u0061ction":"x"}`))
 	f.Add("x", []byte(`{"a":[{"b":[-0.1e+5,1E-3,0,true,false,null,"",{},[]]}]}`))
 	f.Add("x", []byte(`[1,2`))
+	for event, payload := range ruledPayloads() {
+		b, err := json.Marshal(payload)
+		require.NoError(f, err)
+		f.Add(event, b)
+	}
+	f.Add("issues", []byte(`{"issue":{"labels":["a",{"name":"b"},{"name":[]},7,null,{"name":"c\u0001"}],"html_url":"ext::x"},"ref":"a\u0000"}`))
 	f.Fuzz(func(t *testing.T, event string, body []byte) {
 		requireLikeOracle(t, event, body)
 	})

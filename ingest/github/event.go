@@ -11,13 +11,26 @@ type Event struct {
 	Assignee     string // assignee.login
 	Label        string // label.name
 	Number       int    // number, of pull_request events
+	Ref          string // ref, of events of branches and tags
+	RefType      string // ref_type, of create and delete events
+	Branch       string // branch, of repository_dispatch events
 	Before       string // before, the head that a push replaced
+	After        string // after, the head that it made
+	SHA          string // sha, of status events
+	Compare      string // compare, where a push is to be seen
 	Deleted      bool   // deleted, of push events
-	HeadCommitAt time.Time
+	HeadCommit   Commit
 	Issue        Issue
 	PullRequest  PullRequest
 	Comment      Comment
 	Review       Comment
+	Subject      Subject
+}
+
+// Commit is the head commit of a push.
+type Commit struct {
+	Title string // the first line of its message
+	At    time.Time
 }
 
 // Repository is the base repository, the one that the hook belongs to.
@@ -26,7 +39,7 @@ type Repository struct {
 	FullName      string
 	CloneURL      string
 	DefaultBranch string
-	PushedAt      time.Time
+	PushedAt      time.Time // of push events; in others it is not theirs
 }
 
 // Issue is an issue, or the issue side of a pull request.
@@ -35,6 +48,8 @@ type Issue struct {
 	Title         string
 	Body          string
 	Author        string
+	URL           string
+	Labels        []string
 	App           int64 // performed_via_github_app.id, 0 if no App made it
 	IsPullRequest bool
 	UpdatedAt     time.Time
@@ -47,7 +62,10 @@ type PullRequest struct {
 	Title     string
 	Draft     bool
 	Author    string
+	URL       string
+	Labels    []string
 	HeadSHA   string // head.sha, never merge_commit_sha (G27)
+	BaseRef   string // base.ref, the branch that it is for
 	UpdatedAt time.Time
 }
 
@@ -76,6 +94,7 @@ func (ev *Event) occurredAt() time.Time {
 	var newest time.Time
 	for _, t := range []time.Time{
 		ev.Issue.UpdatedAt, ev.PullRequest.UpdatedAt, ev.Comment.UpdatedAt, ev.Review.UpdatedAt,
+		ev.Subject.UpdatedAt, ev.Subject.CompletedAt,
 	} {
 		if t.After(newest) {
 			newest = t
@@ -87,5 +106,5 @@ func (ev *Event) occurredAt() time.Time {
 	case !ev.Repository.PushedAt.IsZero():
 		return ev.Repository.PushedAt
 	}
-	return ev.HeadCommitAt
+	return ev.HeadCommit.At
 }

@@ -3,6 +3,7 @@ package github
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -162,4 +163,31 @@ func FuzzPermits(f *testing.F) {
 		}
 		require.Equal(t, (allow == "" || hit(allow)) && (deny == "" || !hit(deny)), in.permits(repo))
 	})
+}
+
+// A rule makes tasks for whom the list lets it, by a familiar that works there.
+func TestRulesStayWithinInstallations(t *testing.T) {
+	t.Parallel()
+	cody, nova := Familiar{ID: "cody", BotUsername: "cody[bot]"}, Familiar{ID: "nova", BotUsername: "nova[bot]"}
+	cfg := &Config{
+		Source: task.DefaultSource, Lanes: AllLanes, Familiars: []Familiar{cody, nova},
+		Rules: []Rule{{Name: "deploy", Event: "push", Kind: task.Custom, Familiar: "nova"}},
+		Installations: map[int64]*Installation{
+			1: {Familiars: []Familiar{nova}, Allow: []string{"acme/*"}},
+			2: {Familiars: []Familiar{cody}},
+		},
+	}
+	for _, row := range []struct {
+		installation int64
+		repo         string
+		want         task.Reason
+	}{
+		{1, "acme/api", ""}, {1, "other/api", task.Scope}, {2, "acme/api", task.Unroutable}, {3, "acme/api", task.Scope},
+	} {
+		ev := &Event{Ref: "refs/heads/main", After: "abc", Installation: row.installation}
+		ev.Repository.ID, ev.Repository.FullName = 9, row.repo
+		d := Route(cfg, Headers{Event: "push", Delivery: "d"}, ev, time.Unix(1, 0))
+		got, _ := d.Routing.Reason()
+		require.Equal(t, row.want, got, "%+v", row)
+	}
 }

@@ -23,6 +23,13 @@ var events = []string{
 	"workflow_job", "workflow_run",
 }
 
+// NearestEvent is the documented event whose name is the least distant from a
+// name, and how distant it is.
+func NearestEvent(name string, distance func(a, b string) int) (event string, d int) {
+	event = slices.MinFunc(events, func(a, b string) int { return distance(name, a) - distance(name, b) })
+	return event, distance(name, event)
+}
+
 // EventLabel is an event's metric label: its name if GitHub documents it, else Other.
 func EventLabel(event string) string {
 	if _, ok := slices.BinarySearch(events, event); ok {

@@ -98,7 +98,7 @@ func uninstalled(_ *Config, ev *Event) want {
 	return want{reason: task.InstallationDeleted}
 }
 
-// push makes no task by itself; configured rules come after the lanes.
+// push makes no task by itself; rules come after the lanes.
 func push(_ *Config, ev *Event) want {
 	if ev.Deleted {
 		return want{reason: task.RefDeleted}

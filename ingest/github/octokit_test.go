@@ -31,7 +31,11 @@ func TestG12OctokitExamples(t *testing.T) {
 
 	cfg := config()
 	cfg.AppConfigured, cfg.DedupeDays = false, 0 // the examples are old, many without an installation
-	dispositions := map[string]int{}
+	every := *cfg
+	for _, event := range events {
+		every.Rules = append(every.Rules, Rule{Name: "any", Event: event, Kind: task.Custom, Familiar: "cody", Supersede: task.SupersedeBranch})
+	}
+	dispositions, caught := map[string]int{}, 0
 	for _, event := range all {
 		require.Equal(t, event.Name, EventLabel(event.Name))
 		for i, payload := range event.Examples {
@@ -42,6 +46,10 @@ func TestG12OctokitExamples(t *testing.T) {
 			require.Equal(t, want, ev, "%s %d", event.Name, i)
 
 			d := Route(cfg, Headers{Event: event.Name, Delivery: "g"}, ev, now)
+			if r := Route(&every, Headers{Event: event.Name, Delivery: "g"}, ev, now); d.Task == nil && r.Task != nil {
+				caught++
+				require.Equal(t, event.Name, r.Task.Kind.Custom.Event)
+			}
 			if d.Task != nil {
 				dispositions[string(d.Task.Kind.Name)]++
 				continue
@@ -52,7 +60,8 @@ func TestG12OctokitExamples(t *testing.T) {
 			dispositions[string(reason)]++
 		}
 	}
-	t.Logf("%d events: %v", len(all), dispositions)
+	t.Logf("%d events: %v, %d with a rule for each", len(all), dispositions, caught)
+	require.Greater(t, caught, 100)
 	require.Greater(t, len(all), 50)
 	require.Positive(t, dispositions[string(task.ReviewPullRequest)])
 	require.Positive(t, dispositions[string(task.Closed)])

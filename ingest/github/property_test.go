@@ -48,7 +48,7 @@ func drawPayload(t *rapid.T) *Event {
 			ID: rapid.Int64Range(0, 2).Draw(t, "repo"), FullName: word("name", "acme/api", "")(t), PushedAt: drawTime(t),
 		},
 		Sender: drawLogin(t), Assignee: drawLogin(t), Label: drawLabel(t), Number: number.Draw(t, "n"),
-		Before: word("before", beforeSHA)(t), Deleted: rapid.Bool().Draw(t, "deleted"), HeadCommitAt: drawTime(t),
+		Before: word("before", beforeSHA)(t), Deleted: rapid.Bool().Draw(t, "deleted"), HeadCommit: Commit{At: drawTime(t)},
 		Issue: Issue{
 			Number: number.Draw(t, "issue"), Title: rapid.String().Draw(t, "title"), Body: drawBody(t),
 			IsPullRequest: rapid.Bool().Draw(t, "is pull"), UpdatedAt: drawTime(t),

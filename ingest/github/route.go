@@ -40,7 +40,10 @@ func Route(cfg *Config, h Headers, ev *Event, now time.Time) task.Delivery {
 		return d
 	}
 	spec.CloneURL, spec.DefaultBranch = ev.Repository.CloneURL, ev.Repository.DefaultBranch
-	spec.HeadSHA, spec.Once, spec.Operator = ev.PullRequest.HeadSHA, once(h.Event), cfg.operator(ev)
+	spec.Operator = cfg.operator(ev)
+	if spec.Rule == nil {
+		spec.HeadSHA, spec.Once = ev.PullRequest.HeadSHA, once(h.Event)
+	}
 	d.Task = spec
 	return d
 }
@@ -55,23 +58,11 @@ func decide(cfg *Config, h Headers, ev *Event, now time.Time) (*task.Spec, task.
 	if foreign(cfg, h) {
 		return nil, task.ForeignApp
 	}
-	if cfg.ours(ev.Sender) && !(h.Event == "issues" && cfg.operator(ev) != nil) {
+	if cfg.ownCheck(h.Event, ev) || cfg.ours(ev.Sender) && !(h.Event == "issues" && cfg.operator(ev) != nil) {
 		return nil, task.Self
 	}
-	actions, ok := routes[h.Event]
-	if !ok {
-		return nil, task.UnsupportedEvent
-	}
-	action := ev.Action
-	if h.Event == "push" {
-		action = ""
-	}
-	l, ok := actions[action]
-	if !ok {
-		return nil, task.UnsupportedAction
-	}
 	own, ok := cfg.narrowed(ev)
-	w := l(own, ev)
+	w := asked(own, h.Event, ev)
 	switch {
 	case w.reason != "":
 		return nil, w.reason

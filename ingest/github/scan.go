@@ -47,7 +47,7 @@ func (s *scanner) skip() error {
 	case c == '{':
 		return s.members(nil)
 	case c == '[':
-		return s.elements()
+		return s.elements(s.skip)
 	case c == '-' || c >= '0' && c <= '9':
 		return s.number()
 	case c == 't':
@@ -100,7 +100,9 @@ func (s *scanner) members(field func(key []byte) error) error {
 	}
 }
 
-func (s *scanner) elements() error {
+// elements walks over an array and calls elem at each element, which it must
+// consume.
+func (s *scanner) elements(elem func() error) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -108,7 +110,7 @@ func (s *scanner) elements() error {
 		return s.leave()
 	}
 	for {
-		if err := s.skip(); err != nil {
+		if err := elem(); err != nil {
 			return err
 		}
 		switch s.next() {

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -51,6 +52,33 @@ func (s *scanner) text(dst *string) error {
 	}
 	*dst = task.Cut(unquote(raw, task.MaxText), task.MaxText)
 	return nil
+}
+
+// maxLine is the longest line that is kept of a text, in bytes.
+const maxLine = 200
+
+// line reads the first line of free text.
+func (s *scanner) line(dst *string) error {
+	*dst = ""
+	if s.next() != '"' {
+		return s.skip()
+	}
+	raw, _, err := s.quoted()
+	if err == nil {
+		*dst = firstLine(unquote(raw, maxLine))
+	}
+	return err
+}
+
+// firstLine is the first line of a text, cut to maxLine.
+func firstLine(s string) string {
+	if i := strings.IndexFunc(s, unicode.IsControl); i >= 0 {
+		s = s[:i]
+	}
+	if len(s) > maxLine {
+		s = strings.ToValidUTF8(s[:maxLine], "")
+	}
+	return s
 }
 
 // id reads a positive integer; numbers with a fraction, an exponent or more

@@ -24,6 +24,12 @@ func routing(c *config.Config) *github.Config {
 		out.Familiars = append(out.Familiars, routedFamiliar(f))
 	}
 	out.Installations = installations(c)
+	for _, r := range c.Rules {
+		out.Rules = append(out.Rules, github.Rule{
+			Name: r.Name, Event: r.Event, Actions: r.Actions, Repos: r.Repos, Branches: r.Branches, Labels: r.Labels,
+			Kind: task.KindName(r.Kind), Familiar: r.Familiar, Supersede: task.Supersede(r.Supersede), Once: r.ReplayGuard,
+		})
+	}
 	return out
 }
 

@@ -30,6 +30,7 @@ type Config struct {
 	Tracing   Tracing    `toml:"tracing"`
 	Familiars []Familiar `toml:"familiars" live:"yes"`
 	Callbacks []Callback `toml:"callbacks" live:"yes"`
+	Rules     []Rule     `toml:"rules" live:"yes"`
 	// Installations are all that may use belay; none: whoever reaches it.
 	Installations []Installation `toml:"installations" live:"yes"`
 
@@ -263,6 +264,7 @@ func (c *Config) derive(hostname string) {
 	if c.Review.Familiar == "" && len(c.Familiars) > 0 {
 		c.Review.Familiar = c.Familiars[0].ID
 	}
+	c.deriveRules()
 }
 
 // CallbackByName returns the callback with that name.

@@ -28,6 +28,7 @@ func (c *Config) validate(p *problems) {
 	c.validateInstallations(p)
 	c.validateOperator(p)
 	c.validateTracing(p)
+	c.validateRules(p)
 }
 
 func (c *Config) validateServer(p *problems) {
@@ -166,14 +167,7 @@ func checkSecret(p *problems, key string, s redact.Secret) {
 var bracketed = regexp.MustCompile(`^(<.*>|\[.*\]|\$\{.*\}|\{\{.*\}\}|x+|\*+)$`)
 
 func (c *Config) validateReview(p *problems) {
-	r := c.Review
-	if _, ok := c.FamiliarByID(r.Familiar); r.Familiar != "" && !ok {
-		var ids []string
-		for _, f := range c.Familiars {
-			ids = append(ids, f.ID)
-		}
-		p.add("review.familiar", quote(r.Familiar), "is not a familiar", "write one of: "+strings.Join(ids, ", "))
-	}
+	c.checkFamiliar(p, "review.familiar", c.Review.Familiar)
 }
 
 func isURL(s string, schemes ...string) bool {
