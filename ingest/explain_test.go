@@ -115,6 +115,10 @@ func TestExplainStates(t *testing.T) {
 		"beaten": {func(r *task.Record) {
 			r.State, r.Reason, r.BeatenBy = task.Superseded, task.ReasonStale, &task.Order{UpdatedAt: testTime}
 		}, "superseded", "last changed at " + testTime.String(), ""},
+		"of a rule": {func(r *task.Record) {
+			r.State, r.Reason, r.Rule = task.Superseded, task.ReasonSuperseded, &task.Rule{Name: "deploy", Group: "@main"}
+			r.Kind, r.SupersedeKey = task.Kind{Name: task.Custom}, "acme/api@main"
+		}, "superseded", "a newer task of the rule deploy of acme/api@main was admitted", ""},
 		"replayed":  {func(r *task.Record) { r.State, r.Reason = task.Superseded, task.ReasonReplayed }, "superseded", "could be a replay", ""},
 		"failed":    {func(r *task.Record) { r.State, r.Reason = task.Failed, "3 of 3 attempts spent" }, "failed", "3 of 3 attempts spent", "belay tasks retry t-1"},
 		"cancelled": {func(r *task.Record) { r.State, r.Reason = task.Cancelled, "by ann" }, "cancelled", "by ann", "belay tasks retry t-1"},

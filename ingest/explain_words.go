@@ -73,11 +73,11 @@ var outcomes = map[task.Outcome]string{
 func superseded(r *task.Record) string {
 	switch r.Reason {
 	case task.ReasonSuperseded:
-		return "a newer review of " + r.SupersedeKey + " was admitted" + beaten(r)
+		return "a newer " + sort(r) + " of " + r.SupersedeKey + " was admitted" + beaten(r)
 	case task.ReasonStale:
 		return "when it was admitted or ended, " + r.SupersedeKey + " had a newer head" + beaten(r)
 	case task.ReasonCoalesced:
-		return "another review of the same head was there already" + beaten(r)
+		return "another " + sort(r) + " of the same head was there already" + beaten(r)
 	case task.ReasonReplayed:
 		return "its body is that of an earlier delivery under another id: headers are not signed, so it could be a replay"
 	case task.ReasonClosed:
@@ -86,12 +86,20 @@ func superseded(r *task.Record) string {
 	return r.Reason
 }
 
+// sort is what a task is one of, with those that may supersede it.
+func sort(r *task.Record) string {
+	if r.Kind.Name == task.ReviewPullRequest || r.Rule == nil {
+		return "review"
+	}
+	return "task of the rule " + r.Rule.Name
+}
+
 // beaten adds the order that won.
 func beaten(r *task.Record) string {
 	if r.BeatenBy == nil {
 		return ""
 	}
-	return " (the winner's pull request was last changed at " + r.BeatenBy.UpdatedAt.String() + ")"
+	return " (what the winner is about was last changed at " + r.BeatenBy.UpdatedAt.String() + ")"
 }
 
 func tombstoneWhy(reason string) string {

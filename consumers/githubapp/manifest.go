@@ -31,7 +31,7 @@ var eventPermissions = map[string]string{
 	"commit_comment": "contents", "create": "contents", "delete": "contents", "dependabot_alert": "vulnerability_alerts",
 	"deploy_key": "administration", "deployment": "deployments", "deployment_status": "deployments", "discussion": "discussions",
 	"discussion_comment": "discussions", "fork": "contents", "gollum": "contents", "issue_comment": "issues", "issues": "issues",
-	"label": "metadata", "member": "members", "milestone": "issues", "page_build": "pages", "public": "metadata",
+	"label": "metadata", "member": "members", "merge_group": "merge_queues", "milestone": "issues", "page_build": "pages", "public": "metadata",
 	"pull_request": "pull_requests", "pull_request_review": "pull_requests", "pull_request_review_comment": "pull_requests",
 	"pull_request_review_thread": "pull_requests", "push": "contents", "release": "contents", "repository": "metadata",
 	"repository_dispatch": "contents", "secret_scanning_alert": "secret_scanning_alerts", "star": "metadata", "status": "statuses",

@@ -50,6 +50,11 @@ func Routes(c *config.Config) githubapp.Routes {
 	for _, f := range c.Familiars {
 		r.Label = r.Label || len(f.TriggerLabels) > 0
 	}
+	for _, rule := range c.Rules {
+		if !slices.Contains(r.Rules, rule.Event) {
+			r.Rules = append(r.Rules, rule.Event)
+		}
+	}
 	return r
 }
 

@@ -104,4 +104,6 @@ func TestRoutesInUse(t *testing.T) {
 	require.Equal(t, githubapp.Routes{Assignment: true, Label: true, Command: true}, Routes(c))
 	c.Familiars[0].TriggerLabels, c.Review.PullRequest = nil, true
 	require.Equal(t, githubapp.Routes{Assignment: true, Command: true, Review: true}, Routes(c))
+	c.Rules = []config.Rule{{Event: "push"}, {Event: "release"}, {Event: "push"}}
+	require.Equal(t, []string{"push", "release"}, Routes(c).Rules)
 }
