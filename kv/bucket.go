@@ -177,8 +177,8 @@ func (b *Bucket) send(ctx context.Context, op, key string, m *nats.Msg) (uint64,
 	return ack.Sequence, nil
 }
 
-// each visits the values of all keys that match, as a watch gives them.
-func (b *Bucket) each(ctx context.Context, filter string, visit func(value []byte) error) error {
+// each visits all keys that match, as a watch gives them.
+func (b *Bucket) each(ctx context.Context, filter string, visit func(e Entry) error) error {
 	bucket, err := b.js.KeyValue(ctx, BucketState)
 	if err != nil {
 		return fmt.Errorf("open bucket: %w", classify(err))
@@ -199,7 +199,7 @@ func (b *Bucket) each(ctx context.Context, filter string, visit func(value []byt
 			case e == nil:
 				return nil
 			}
-			if err := visit(e.Value()); err != nil {
+			if err := visit(Entry{Value: e.Value(), Revision: e.Revision()}); err != nil {
 				return err
 			}
 		}

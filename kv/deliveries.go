@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -128,6 +131,46 @@ func (l *DeliveryLog) find(ctx context.Context, id task.DeliveryID, q DeliveryQu
 		return nil, fmt.Errorf("find delivery %s: %w", id, ErrNotFound)
 	}
 	return out, nil
+}
+
+// Holds marks those of ids that the log got for a source at or after since:
+// ids[id] becomes true. It reads the headers of that part of the log.
+func (l *DeliveryLog) Holds(ctx context.Context, source string, since time.Time, ids map[task.DeliveryID]bool) error {
+	sc, err := l.scan(ctx, &since)
+	if err != nil {
+		return err
+	}
+	defer sc.close()
+	for n := 1; n > 0; {
+		n, err = sc.next(ctx, 1000, func(h nats.Header, _ uint64) {
+			if id, ok := deliveryOf(source, h.Get(jetstream.MsgIDHeader)); ok {
+				if _, asked := ids[id]; asked {
+					ids[id] = true
+				}
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deliveryOf reads the delivery's id out of a message id of a source, which
+// is `<id>` or `<hook>:<id>` after the source's own prefix.
+func deliveryOf(source, msgID string) (task.DeliveryID, bool) {
+	if source != task.DefaultSource {
+		var ok bool
+		if msgID, ok = strings.CutPrefix(msgID, source+":"); !ok {
+			return "", false
+		}
+	}
+	hook, id, ok := strings.Cut(msgID, ":")
+	if !ok {
+		return task.DeliveryID(msgID), true
+	}
+	_, err := strconv.ParseUint(hook, 10, 64)
+	return task.DeliveryID(id), err == nil
 }
 
 // sameDelivery matches `<id>`, `<hook>:<id>` and `<source>:…` message ids.

@@ -105,8 +105,8 @@ func (s *GateStore) Remove(ctx context.Context, g Gate) error {
 // All lists the gates that can be read.
 func (s *GateStore) All(ctx context.Context) ([]Gate, error) {
 	var out []Gate
-	err := s.b.each(ctx, PrefixGate+".>", func(value []byte) error {
-		if g, err := decodeGate(value); err == nil {
+	err := s.b.each(ctx, PrefixGate+".>", func(e Entry) error {
+		if g, err := decodeGate(e.Value); err == nil {
 			out = append(out, *g)
 		}
 		return nil

@@ -32,6 +32,8 @@ const (
 	PrefixLease        = "lease"
 	PrefixNonce        = "nonce"
 	PrefixRelease      = "release"
+	PrefixCursor       = "cursor"
+	PrefixRedelivery   = "redelivery"
 )
 
 // ControlPause is the key that stops claims everywhere while it exists.
@@ -100,6 +102,15 @@ func NonceKey(key, sha256 string) string { return Key(PrefixNonce, key, sha256) 
 // ReleaseKey is the key of the consent to a pull request's head.
 func ReleaseKey(repoID int64, number int) string {
 	return Key(PrefixRelease, num(repoID), strconv.Itoa(number))
+}
+
+// RedeliveryCursorKey is the key of how far GitHub's log of a source's
+// deliveries was read.
+func RedeliveryCursorKey(source string) string { return Key(PrefixCursor, "redeliver", source) }
+
+// RedeliveryKey is the key of a delivery that GitHub is asked for again.
+func RedeliveryKey(source string, id task.DeliveryID) string {
+	return Key(PrefixRedelivery, source, string(id))
 }
 
 // EventSubject is where the events of one stream of EVENTS are.

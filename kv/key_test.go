@@ -104,6 +104,8 @@ func TestKeysAndSubjects(t *testing.T) {
 	}))
 	require.Equal(t, "worker.b0", kv.WorkerKey("b0"))
 	require.Equal(t, "seen.default.abc", kv.SeenKey("default", "abc"))
+	require.Equal(t, "cursor.redeliver.default", kv.RedeliveryCursorKey("default"))
+	require.Equal(t, "redelivery.default.g-1", kv.RedeliveryKey("default", "g-1"))
 	require.Equal(t, "installation.7", kv.InstallationKey(7))
 	require.Equal(t, "control.pause", kv.ControlPause)
 	require.Equal(t, "nonce.worker.abc", kv.NonceKey("worker", "abc"))

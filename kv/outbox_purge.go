@@ -31,8 +31,8 @@ func (s *OutboxStore) Pending(ctx context.Context) ([]outbox.Record, error) {
 // each visits every record that can be read; others are left alone, and the
 // read model counts them.
 func (s *OutboxStore) each(ctx context.Context, visit func(outbox.Record) error) error {
-	return s.b.each(ctx, PrefixOutbox+".>", func(value []byte) error {
-		r, err := DecodeOutbox(value)
+	return s.b.each(ctx, PrefixOutbox+".>", func(e Entry) error {
+		r, err := DecodeOutbox(e.Value)
 		if err != nil {
 			return nil
 		}

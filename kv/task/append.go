@@ -13,8 +13,8 @@ const (
 	recordFields   = 41
 	attemptFields  = 9
 	kindFields     = 11
-	deliveryFields = 14
 	specFields     = 11
+	deliveryFields = 15
 )
 
 var (
@@ -124,6 +124,7 @@ func (d *Delivery) Append(b []byte) ([]byte, error) {
 	w.str("source", d.Source)
 	w.str("delivery_id", string(d.ID))
 	w.optStr("hook_id", d.HookID)
+	w.optStr("replay_of", string(d.ReplayOf))
 	w.str("event", d.Event)
 	w.optStr("action", d.Action)
 	w.optInt("installation_id", d.InstallationID)

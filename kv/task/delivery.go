@@ -12,6 +12,10 @@ type DeliveryID string
 // ID is a task's id: a UUIDv5 of (source, message id); it is the session id too.
 type ID string
 
+// ReplayID is the id of the delivery that a replay of id makes: always the
+// same, so that there is one, and none that a webhook can have.
+func ReplayID(id DeliveryID) DeliveryID { return "replay:" + id }
+
 // Routing is a delivery's disposition: `task:<id>` or `ignored:<reason>`.
 type Routing string
 
@@ -65,10 +69,12 @@ var Reasons = []Reason{
 // coordinates, the SHA-256 of the raw body, the disposition and, where it is
 // a task, the task. The body itself is never stored (DT-12).
 type Delivery struct {
-	V              int        `json:"v"`
-	Source         string     `json:"source"`
-	ID             DeliveryID `json:"delivery_id"`
-	HookID         string     `json:"hook_id,omitempty"`
+	V      int        `json:"v"`
+	Source string     `json:"source"`
+	ID     DeliveryID `json:"delivery_id"`
+	HookID string     `json:"hook_id,omitempty"`
+	// ReplayOf is the delivery whose payload was routed again for this one.
+	ReplayOf       DeliveryID `json:"replay_of,omitempty"`
 	Event          string     `json:"event"`
 	Action         string     `json:"action,omitempty"`
 	InstallationID int64      `json:"installation_id,omitempty"`

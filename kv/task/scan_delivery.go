@@ -23,6 +23,8 @@ func (d *Delivery) scan(key, value []byte) bool {
 		return ScanString(value, &d.ID)
 	case "hook_id":
 		return ScanString(value, &d.HookID)
+	case "replay_of":
+		return ScanString(value, &d.ReplayOf)
 	case "event":
 		return ScanString(value, &d.Event)
 	case "action":
