@@ -15,6 +15,9 @@ const (
 	longestPark = time.Hour
 )
 
+// headerLimit is how many requests an hour has.
+const headerLimit = "X-RateLimit-Limit"
+
 // writeGap is the time between two writes of one installation.
 const writeGap = time.Second
 
@@ -34,6 +37,7 @@ type park struct {
 }
 
 type rate struct {
+	limit     int64
 	remaining int64
 	reset     time.Time
 }
@@ -110,7 +114,10 @@ func (l *limits) observe(installation int64, h http.Header) {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.rates[installation] = rate{seconds(h, name), time.Unix(seconds(h, github_secondary_ratelimit.HeaderXRateLimitReset), 0)}
+	l.rates[installation] = rate{
+		limit: seconds(h, headerLimit), remaining: seconds(h, name),
+		reset: time.Unix(seconds(h, github_secondary_ratelimit.HeaderXRateLimitReset), 0),
+	}
 	for k, r := range l.rates {
 		if !r.reset.After(now) {
 			delete(l.rates, k)

@@ -2,7 +2,9 @@ package githubapp
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 
 	"github.com/belay-run/belay/kv/redact"
@@ -22,7 +24,30 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, fmt.Errorf("redirected to %s, away from %s", r.URL.Host, g.host)
 	}
-	return g.next.RoundTrip(r)
+	resp, err := g.next.RoundTrip(r)
+	if err == nil && resp.Body != nil {
+		resp.Body = &bounded{resp.Body, maxAnswer}
+	}
+	return resp, err
+}
+
+// maxAnswer is the largest answer that is read: a webhook's payload is 25 MB
+// at most.
+const maxAnswer = 64 << 20
+
+// bounded is an answer's body that breaks off where it grows too large.
+type bounded struct {
+	io.ReadCloser
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errors.New("the answer is too large")
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
 }
 
 type tokenKey struct{}

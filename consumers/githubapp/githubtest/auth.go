@@ -78,7 +78,9 @@ func (s *Server) asApp(next func(http.ResponseWriter, *http.Request)) http.Handl
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		next(w, r)
+		if s.count(w, &s.own, s.o.AppRateLimit, "API rate limit exceeded.") {
+			next(w, r)
+		}
 	}
 }
 
@@ -227,7 +229,7 @@ func (s *Server) asInstallation(next func(*call), anyOf ...string) http.HandlerF
 			fail(w, http.StatusUnauthorized, "Bad credentials", "")
 			return
 		}
-		if !s.count(w, g.installation) {
+		if !s.count(w, &g.installation.allowance, s.o.RateLimit, fmt.Sprintf("API rate limit exceeded for installation ID %d.", g.installation.id)) {
 			return
 		}
 		repo := s.find(r.PathValue("owner"), r.PathValue("repo"))
@@ -248,19 +250,24 @@ func (s *Server) asInstallation(next func(*call), anyOf ...string) http.HandlerF
 	}
 }
 
-// count takes one request off the installation's limit.
-func (s *Server) count(w http.ResponseWriter, inst *installation) bool {
+// allowance is what was used of an hour's requests.
+type allowance struct {
+	used  int
+	reset time.Time
+}
+
+// count takes one request off an allowance of limit requests an hour.
+func (s *Server) count(w http.ResponseWriter, a *allowance, limit int, message string) bool {
 	now := s.o.Now()
-	if !now.Before(inst.reset) {
-		inst.reset, inst.used = now.Add(time.Hour), 0
+	if !now.Before(a.reset) {
+		a.reset, a.used = now.Add(time.Hour), 0
 	}
-	if inst.used >= s.o.RateLimit {
-		s.limitHeader(w.Header(), 0, inst.reset)
-		fail(w, http.StatusForbidden, "API rate limit exceeded for installation ID "+strconv.FormatInt(inst.id, 10)+".",
-			"https://docs.github.com/rest/overview/rate-limits-for-the-rest-api")
+	if a.used >= limit {
+		limitHeader(w.Header(), limit, 0, a.reset)
+		fail(w, http.StatusForbidden, message, "https://docs.github.com/rest/overview/rate-limits-for-the-rest-api")
 		return false
 	}
-	inst.used++
-	s.limitHeader(w.Header(), s.o.RateLimit-inst.used, inst.reset)
+	a.used++
+	limitHeader(w.Header(), limit, limit-a.used, a.reset)
 	return true
 }

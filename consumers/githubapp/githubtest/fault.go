@@ -118,7 +118,7 @@ func (s *Server) before(w http.ResponseWriter, r *http.Request, f *Fault) bool {
 			"You have exceeded a secondary rate limit. Please wait a few minutes before you try again.",
 			"https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api#about-secondary-rate-limits")
 	case PrimaryLimit:
-		s.limitHeader(w.Header(), 0, f.Reset)
+		limitHeader(w.Header(), s.o.RateLimit, 0, f.Reset)
 		fail(w, orElse(f.Status, http.StatusForbidden), "API rate limit exceeded for installation.",
 			"https://docs.github.com/rest/overview/rate-limits-for-the-rest-api")
 	default:
@@ -145,7 +145,7 @@ func (s *Server) after(w http.ResponseWriter, r *http.Request, f *Fault, out *an
 		out.body.WriteString("<html>Unicorn!")
 		out.send(w)
 	case Exhausted:
-		s.limitHeader(out.header, 0, f.Reset)
+		limitHeader(out.header, s.o.RateLimit, 0, f.Reset)
 		out.send(w)
 	case Hold:
 		if f.Held != nil {

@@ -3,7 +3,6 @@ package githubtest
 import (
 	"net/http"
 	"strings"
-	"time"
 )
 
 // installation is one account that installed the App.
@@ -11,8 +10,7 @@ type installation struct {
 	id        int64
 	account   string
 	suspended bool
-	used      int
-	reset     time.Time
+	allowance
 }
 
 // Repo describes a repository.

@@ -98,10 +98,10 @@ func date(t time.Time) any {
 }
 
 // limitHeader writes the headers of the primary rate limit.
-func (s *Server) limitHeader(h http.Header, remaining int, reset time.Time) {
-	h.Set("X-RateLimit-Limit", strconv.Itoa(s.o.RateLimit))
+func limitHeader(h http.Header, limit, remaining int, reset time.Time) {
+	h.Set("X-RateLimit-Limit", strconv.Itoa(limit))
 	h.Set("X-RateLimit-Remaining", strconv.Itoa(remaining))
-	h.Set("X-RateLimit-Used", strconv.Itoa(s.o.RateLimit-remaining))
+	h.Set("X-RateLimit-Used", strconv.Itoa(limit-remaining))
 	h.Set("X-RateLimit-Reset", strconv.FormatInt(reset.Unix(), 10))
 	h.Set("X-RateLimit-Resource", "core")
 }

@@ -37,7 +37,10 @@ type Options struct {
 	Enterprise bool
 	// RateLimit is how many requests an installation has an hour; 0 is 5000.
 	RateLimit int
-	// OnRedeliver is called with a delivery that was asked for again.
+	// AppRateLimit is how many requests the App itself has an hour; 0 is 5000.
+	AppRateLimit int
+	// OnRedeliver is called with a delivery that was asked for again, after
+	// it came where there is a webhook.
 	OnRedeliver func(Delivery)
 }
 
@@ -65,6 +68,8 @@ type Server struct {
 	tokens        map[string]*grant
 	grants        []Grant
 	deliveries    []Delivery
+	webhook       *webhook
+	own           allowance // the App's own requests
 	hook          map[string]string
 	mutations     []Mutation
 	requests      []string
@@ -112,6 +117,9 @@ func (o *Options) fill() error {
 	}
 	if o.RateLimit == 0 {
 		o.RateLimit = 5000
+	}
+	if o.AppRateLimit == 0 {
+		o.AppRateLimit = 5000
 	}
 	if o.Key != nil {
 		return nil
