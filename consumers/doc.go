@@ -57,6 +57,20 @@
 // stored release, whoever writes it and however often. A new head has no
 // check run, so that nothing has to happen for it not to be released.
 //
+// Redelivery (Redeliverer). GitHub delivers once, and lists for three days
+// what came of it. Under a lease one process reads that list since the cursor:
+//
+//	list ─▶ records of what did not arrive (Create) ─▶ cursor (CAS) ─▶ claim a try (CAS) ─▶ ask GitHub
+//	  └─ a 2xx in any attempt: the record goes            └─ after the last try: given up, loudly
+//
+// The cursor passes a delivery only when it arrived or has its record, so a
+// crash skips none; a try is claimed before GitHub is asked, so a crash wastes
+// one at worst and no delivery is asked for without end. A delivery that comes
+// twice is a duplicate. What GitHub got a 2xx for although the log does not
+// hold it was answered by somebody else, or was lost with a store that was
+// restored: it is asked for when a later delivery came here, not while the
+// webhook leads elsewhere.
+//
 // What each failure does. Store unreachable: claims stop, results wait and
 // are written when it is back. Process killed: its attempts are closed
 // `interrupted` and spent. Message lost, doubled, replayed or late: one read.
