@@ -51,6 +51,7 @@ type App struct {
 	events    *kv.EventStore // nil without [operator] repo
 	reports   reports
 	issues    atomic.Pointer[consumers.Issues]
+	redeliver []*consumers.Redeliverer // none without an App
 	gates     *consumers.ReleaseGate   // nil without an App or [operator] repo
 	appClient *githubapp.Client        // nil without an App
 	github    *consumers.GitHub        // nil without an App
@@ -104,7 +105,7 @@ func (a *App) Start(ctx context.Context) error {
 	}
 	defer close(up)
 	for _, step := range []func(context.Context) error{
-		a.startTracing, a.startHTTP, a.startNATS, a.connect, a.openStores, a.openGitHub, a.openGates, a.startView, a.startExecutor, a.startRelay, a.startIssues, a.startGates, a.startConsumers,
+		a.startTracing, a.startHTTP, a.startNATS, a.connect, a.openStores, a.openGitHub, a.openGates, a.startView, a.startExecutor, a.startRelay, a.startIssues, a.startGates, a.startConsumers, a.openRedelivery,
 	} {
 		if err := step(ctx); err != nil {
 			sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
@@ -114,6 +115,7 @@ func (a *App) Start(ctx context.Context) error {
 	}
 	a.checkTenancy(ctx)
 	a.openDoors(true)
+	a.startRedelivery()
 	if err := n.send(notifyReady); err != nil {
 		a.log.Warn("service manager not told", "err", err)
 	}

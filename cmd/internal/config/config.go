@@ -19,18 +19,19 @@ import (
 // in either. `live` marks what a reload brings into force; all else needs a
 // restart.
 type Config struct {
-	Server    Server     `toml:"server"`
-	Storage   Storage    `toml:"storage"`
-	NATS      NATS       `toml:"nats"`
-	GitHub    GitHub     `toml:"github"`
-	Worker    Worker     `toml:"worker"`
-	API       API        `toml:"api" live:"yes"`
-	Review    Review     `toml:"review" live:"yes"`
-	Operator  Operator   `toml:"operator"`
-	Tracing   Tracing    `toml:"tracing"`
-	Familiars []Familiar `toml:"familiars" live:"yes"`
-	Callbacks []Callback `toml:"callbacks" live:"yes"`
-	Rules     []Rule     `toml:"rules" live:"yes"`
+	Server     Server     `toml:"server"`
+	Storage    Storage    `toml:"storage"`
+	NATS       NATS       `toml:"nats"`
+	GitHub     GitHub     `toml:"github"`
+	Redelivery Redelivery `toml:"redelivery"`
+	Worker     Worker     `toml:"worker"`
+	API        API        `toml:"api" live:"yes"`
+	Review     Review     `toml:"review" live:"yes"`
+	Operator   Operator   `toml:"operator"`
+	Tracing    Tracing    `toml:"tracing"`
+	Familiars  []Familiar `toml:"familiars" live:"yes"`
+	Callbacks  []Callback `toml:"callbacks" live:"yes"`
+	Rules      []Rule     `toml:"rules" live:"yes"`
 	// Installations are all that may use belay; none: whoever reaches it.
 	Installations []Installation `toml:"installations" live:"yes"`
 
@@ -105,6 +106,16 @@ type GitHub struct {
 	// they include those of MarkerSecretFiles.
 	MarkerSecrets     []redact.Secret `toml:"marker_secrets"`
 	MarkerSecretFiles []string        `toml:"marker_secret_files"`
+}
+
+// Redelivery says how GitHub is asked again for what it could not deliver. It
+// needs the App.
+type Redelivery struct {
+	Enabled bool `toml:"enabled" default:"true"`
+	// Every is the time between two looks at GitHub's list.
+	Every time.Duration `toml:"every" default:"1m" min:"10s" max:"1h"`
+	// MaxAge is how old a delivery may be; GitHub keeps them for three days.
+	MaxAge time.Duration `toml:"max_age" default:"72h" min:"1h" max:"72h"`
 }
 
 // Worker says how tasks are run.

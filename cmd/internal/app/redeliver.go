@@ -1,0 +1,55 @@
+package app
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/belay-run/belay/consumers"
+	"github.com/belay-run/belay/consumers/githubapp"
+	"github.com/belay-run/belay/kv"
+	"github.com/belay-run/belay/kv/task"
+)
+
+// openRedelivery makes what asks GitHub again for deliveries that did not
+// arrive, of each source with an App. It looks at nothing yet.
+func (a *App) openRedelivery(ctx context.Context) error {
+	if a.appClient == nil || !a.o.Config.Redelivery.Enabled {
+		return nil
+	}
+	for source, client := range map[string]*githubapp.Client{task.DefaultSource: a.appClient} {
+		store, err := kv.OpenRedeliveryStore(ctx, a.js)
+		if err != nil {
+			return err
+		}
+		store.SetHooks(a.o.StoreHooks)
+		a.redeliver = append(a.redeliver, consumers.NewRedeliverer(consumers.RedelivererOptions{
+			Source: source, GitHub: client, Log: a.deliv, Store: store, Leader: lone{}, Wants: a.wants,
+			Every: a.o.Config.Redelivery.Every, MaxAge: a.o.Config.Redelivery.MaxAge,
+			Now: a.o.Now, Sleep: a.o.GitHubSleep, Logger: a.log,
+			Registerer: prometheus.WrapRegistererWith(prometheus.Labels{"source": source}, a.reg),
+		}))
+	}
+	return nil
+}
+
+// startRedelivery starts it. The doors have to be open: what is asked for
+// comes at once.
+func (a *App) startRedelivery() {
+	for _, r := range a.redeliver {
+		r.Start()
+		a.cleanups.push("redelivery", r.Stop)
+	}
+}
+
+// wants says which deliveries matter by the routing in force. What an
+// installation sent that is deleted by now does not.
+func (a *App) wants(event, action string, installation int64) bool {
+	return a.routing.Load().Wants(event, action, installation) && !a.view.Uninstalled(installation)
+}
+
+// lone is the leader where there is no other.
+type lone struct{}
+
+// Run calls f once, for as long as ctx lasts.
+func (lone) Run(ctx context.Context, f func(context.Context)) { f(ctx) }
