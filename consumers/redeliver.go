@@ -328,11 +328,11 @@ const (
 // before the log began it cannot hold.
 func (r *Redeliverer) judge(s *Sent, held, open bool) verdict {
 	switch {
-	case held, !s.OKAt.IsZero() && s.OKAt.Before(r.o.Log.Since().Add(clockSkew)):
+	case held, s.Arrived() && s.OKAt.Before(r.o.Log.Since().Add(clockSkew)):
 		return verdictArrived
-	case !s.OKAt.IsZero():
+	case s.Arrived():
 		return verdictMissing
-	case r.o.Now().Sub(s.LastAt) < inFlight && !open:
+	case s.UnderWay(r.o.Now()) && !open:
 		return verdictInFlight
 	}
 	return verdictFailed
@@ -350,7 +350,7 @@ func (r *Redeliverer) held(ctx context.Context, sent []Sent, known map[task.Deli
 		if !s.Original {
 			from = from.Add(-HookLogKept)
 		}
-		if _, open := known[s.GUID]; s.OKAt.IsZero() && (s.Original || open) {
+		if _, open := known[s.GUID]; !s.Arrived() && (s.Original || open) {
 			continue
 		}
 		ids[s.GUID] = false

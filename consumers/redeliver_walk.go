@@ -44,6 +44,12 @@ type Sent struct {
 	Original bool
 }
 
+// Arrived reports whether any attempt was answered with a 2xx.
+func (s *Sent) Arrived() bool { return !s.OKAt.IsZero() }
+
+// UnderWay reports whether an attempt may not have ended yet.
+func (s *Sent) UnderWay(now time.Time) bool { return !s.Arrived() && now.Sub(s.LastAt) < inFlight }
+
 // Sends lists the deliveries since a time that are wanted, oldest first. It
 // reads no payload.
 func Sends(ctx context.Context, log HookLog, since time.Time, wants Wants) ([]Sent, error) {

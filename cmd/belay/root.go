@@ -114,6 +114,7 @@ func (c *cli) commands() []*cobra.Command {
 		c.tasksCommand(),
 		c.deliveriesCommand(),
 		c.explainCommand(),
+		c.redeliverCommand(),
 		c.outboxCommand(),
 		c.usageCommand(),
 		c.auditCommand(),

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/belay-run/belay/cmd/internal/config"
 	"github.com/belay-run/belay/consumers"
 	"github.com/belay-run/belay/consumers/githubapp"
 	"github.com/belay-run/belay/kv"
@@ -45,8 +46,11 @@ func (a *App) startRedelivery() {
 // wants says which deliveries matter by the routing in force. What an
 // installation sent that is deleted by now does not.
 func (a *App) wants(event, action string, installation int64) bool {
-	return a.routing.Load().Wants(event, action, installation) && !a.view.Uninstalled(installation)
+	return a.live.Load().routing.Wants(event, action, installation) && !a.view.Uninstalled(installation)
 }
+
+// Wants says which deliveries matter by a configuration.
+func Wants(c *config.Config) consumers.Wants { return routing(c).Wants }
 
 // lone is the leader where there is no other.
 type lone struct{}
