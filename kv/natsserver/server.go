@@ -233,6 +233,17 @@ func (s *Server) Name() string { return s.ns.Name() }
 // and given to nats.conf as $BELAY_NATS_PASSWORD.
 func (s *Server) Password() string { return s.password }
 
+// StoreLimit returns the bytes that all streams together may take: that of
+// nats.conf, else what nats-server took of the disk's free space at its start.
+// It is 0 when JetStream is off, which a full disk can make of it.
+func (s *Server) StoreLimit() int64 {
+	cfg := s.ns.JetStreamConfig()
+	if cfg == nil {
+		return 0
+	}
+	return cfg.MaxStore
+}
+
 // SyncAlways reports whether every message is synced to disk before it is
 // acknowledged.
 func (s *Server) SyncAlways() bool {

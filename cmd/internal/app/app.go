@@ -105,7 +105,7 @@ func (a *App) Start(ctx context.Context) error {
 	}
 	defer close(up)
 	for _, step := range []func(context.Context) error{
-		a.startTracing, a.startHTTP, a.startNATS, a.connect, a.openStores, a.openGitHub, a.openGates, a.startView, a.startExecutor, a.startRelay, a.startIssues, a.startGates, a.startConsumers, a.openRedelivery,
+		a.startTracing, a.startHTTP, a.startNATS, a.connect, a.startStorage, a.openStores, a.openGitHub, a.openGates, a.startView, a.startExecutor, a.startRelay, a.startIssues, a.startGates, a.startConsumers, a.openRedelivery,
 	} {
 		if err := step(ctx); err != nil {
 			sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
@@ -261,6 +261,7 @@ func (a *App) startConsumers(ctx context.Context) error {
 	}
 	a.admit = consumers.NewAdmitLoop(a.js, adm, a.restore, a.reg)
 	a.probe = &prober{store: a.store, view: a.view, worker: w, admit: a.admit, relay: &a.relay, issues: &a.issues, boot: a.o.Boot, beat: beatEvery(a.o.BeatEvery), now: a.o.Now}
+	a.reg.MustRegister(newReadiness(a.probe.stalled))
 	if err := w.Start(ctx); err != nil {
 		return err
 	}

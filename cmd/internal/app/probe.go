@@ -37,11 +37,19 @@ func (p *prober) Store(ctx context.Context) error { return p.store.Probe(ctx, p.
 // Ready returns what keeps the process from making progress.
 func (p *prober) Ready(ctx context.Context) []ingest.Condition {
 	var out []ingest.Condition
+	if err := p.Store(ctx); err != nil {
+		out = append(out, ingest.Condition{
+			Name: "store", Message: fmt.Sprintf("the store takes no write: %v", err), Next: "look at the disk of storage.dir, or at the NATS server",
+		})
+	}
+	return append(out, p.stalled()...)
+}
+
+// stalled is Ready without a write: what the parts have noted themselves.
+func (p *prober) stalled() []ingest.Condition {
+	var out []ingest.Condition
 	fail := func(name, next, format string, args ...any) {
 		out = append(out, ingest.Condition{Name: name, Message: fmt.Sprintf(format, args...), Next: next})
-	}
-	if err := p.Store(ctx); err != nil {
-		fail("store", "look at the disk of storage.dir, or at the NATS server", "the store takes no write: %v", err)
 	}
 	if !p.view.Synced() {
 		fail("view", "wait; if it stays, look at the log for the watch of bucket STATE", "the read model has not caught up")
