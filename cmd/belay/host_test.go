@@ -162,7 +162,13 @@ type process struct {
 // launch starts serve and does not wait for it.
 func (h *host) launch(args ...string) *process {
 	h.t.Helper()
-	p := &process{h: h, cmd: h.belay(append([]string{"serve"}, args...)...), out: &syncBuffer{}, done: make(chan struct{})}
+	return h.run(h.belay(append([]string{"serve"}, args...)...))
+}
+
+// run starts a command that is or becomes a serve.
+func (h *host) run(serve *exec.Cmd) *process {
+	h.t.Helper()
+	p := &process{h: h, cmd: serve, out: &syncBuffer{}, done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
 	require.NoError(h.t, p.cmd.Start())
 	go func() { _ = p.cmd.Wait(); close(p.done) }()

@@ -126,6 +126,7 @@ func (c *cli) commands() []*cobra.Command {
 		c.appCommand(),
 		c.tokenCommand(),
 		c.doctorCommand(),
+		c.healthcheckCommand(),
 		c.configCommand(),
 		c.versionCommand(),
 	}

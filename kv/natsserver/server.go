@@ -244,6 +244,10 @@ func (s *Server) StoreLimit() int64 {
 	return cfg.MaxStore
 }
 
+// DiskTakesWrites writes a small file to the data folder, syncs and removes it,
+// and returns what went wrong.
+func (s *Server) DiskTakesWrites() error { return probe(s.dir) }
+
 // SyncAlways reports whether every message is synced to disk before it is
 // acknowledged.
 func (s *Server) SyncAlways() bool {

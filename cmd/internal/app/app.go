@@ -86,7 +86,7 @@ func New(o Options) (*App, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	a := &App{o: o, log: o.Logger, reg: prometheus.NewRegistry(), failed: make(chan error, 2), channels: map[string]relay.Channel{}, redact: redact.New()}
+	a := &App{o: o, log: o.Logger, reg: prometheus.NewRegistry(), failed: make(chan error, 3), channels: map[string]relay.Channel{}, redact: redact.New()}
 	a.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	a.view = view.New(o.Logger, o.Now)
 	a.reg.MustRegister(newViewCollector(a.view))
@@ -105,7 +105,7 @@ func (a *App) Start(ctx context.Context) error {
 	}
 	defer close(up)
 	for _, step := range []func(context.Context) error{
-		a.startTracing, a.startHTTP, a.startNATS, a.connect, a.startStorage, a.openStores, a.openGitHub, a.openGates, a.startView, a.startExecutor, a.startRelay, a.startIssues, a.startGates, a.startConsumers, a.openRedelivery,
+		a.startTracing, a.startHTTP, a.startNATS, a.connect, a.startStorage, a.openStores, a.openGitHub, a.openGates, a.startView, a.startExecutor, a.startRelay, a.startIssues, a.startGates, a.startConsumers, a.openRedelivery, a.watchStandstill,
 	} {
 		if err := step(ctx); err != nil {
 			sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
@@ -137,7 +137,8 @@ func (a *App) Stop(ctx context.Context) error {
 	return a.stopErr
 }
 
-// Failed reports a listener that broke after Start.
+// Failed reports what broke after Start and only a restart can mend: a listener,
+// or the embedded server's store.
 func (a *App) Failed() <-chan error { return a.failed }
 
 // URL is the base of the public listener, "http://127.0.0.1:3000".
