@@ -25,6 +25,9 @@ func start(o order, out *os.File) (*process, error) {
 	if !armed.Load() {
 		return nil, errNotArmed
 	}
+	if os.Getpid() == 1 {
+		reaper.Do(func() { go reapOrphans() })
+	}
 	line, err := json.Marshal(o)
 	if err != nil {
 		return nil, fmt.Errorf("start supervisor: %w", err)
@@ -46,7 +49,8 @@ func start(o order, out *os.File) (*process, error) {
 		Stdout: out, Stderr: out, ExtraFiles: []*os.File{controlR, statusW},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
-	if err := cmd.Start(); err != nil {
+	wait, err := startWaited(cmd)
+	if err != nil {
 		control.Close()
 		status.Close()
 		return nil, fmt.Errorf("start supervisor: %w", err)
@@ -60,7 +64,7 @@ func start(o order, out *os.File) (*process, error) {
 	go listen(status, o, notices, done)
 	go func() {
 		defer close(exited)
-		_ = cmd.Wait()
+		_ = wait()
 	}()
 	if o.Silence > 0 {
 		go speak(control, o.Silence, done)
