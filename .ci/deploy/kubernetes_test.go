@@ -123,6 +123,10 @@ func checkPod(t *testing.T, pod core.PodSpec, config string) {
 			env[e.Name] = "nats://belay:b0123456789abcdef@nats-0:4222,nats://nats-1:4222"
 		}
 	}
+	require.True(t, mounts[env["BELAY_CONFIG"]], "what is read is mounted")
+	for _, name := range []string{"BELAY_GITHUB_WEBHOOK_SECRET_FILES", "BELAY_API_SERVICE_TOKEN_FILE"} {
+		require.True(t, mounts[filepath.Dir(env[name])], name)
+	}
 	require.Equal(t, []string{"serve"}, c.Args)
 	accepted(t, env, config)
 }
