@@ -127,8 +127,8 @@ func (i *Issues) evidence(name string, tasks map[requestKey]operator.Task) (map[
 	}
 	var since time.Time
 	for _, t := range tasks {
-		if since.IsZero() || t.AttemptedAt.Before(since) {
-			since = t.AttemptedAt
+		if from := t.AttemptedSince(); since.IsZero() || from.Before(since) {
+			since = from
 		}
 	}
 	own, err := i.o.GitHub.OwnIssues(i.work, repo, since.Add(-searchSkew))
@@ -140,7 +140,7 @@ func (i *Issues) evidence(name string, tasks map[requestKey]operator.Task) (map[
 			continue
 		}
 		key := requestKey{m.Tenant, operator.RequestID(m.RequestID)}
-		if t, ok := tasks[key]; ok && t.AttemptID == m.AttemptID {
+		if t, ok := tasks[key]; ok && t.IsAttempt(m.AttemptID) {
 			found[key] = issue
 		}
 	}

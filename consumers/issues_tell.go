@@ -51,7 +51,7 @@ func (i *Issues) told(t operator.Task) (*outbox.Record, error) {
 		if i.o.Keep > 0 && i.o.Now().Sub(t.UpdatedAt) >= i.o.Keep {
 			return nil, nil
 		}
-		return nil, i.queue(t, id)
+		return nil, i.queue(t)
 	}
 	for n := 0; rec.LinkedTo != "" && n < maxLinks; n++ {
 		next, err := i.o.Outbox.Find(i.work, rec.LinkedTo)
@@ -63,20 +63,31 @@ func (i *Issues) told(t operator.Task) (*outbox.Record, error) {
 	return rec, nil
 }
 
-func (i *Issues) queue(t operator.Task, id outbox.ID) error {
-	payload, err := relay.OperatorEvent(t, id)
+func (i *Issues) queue(t operator.Task) error {
+	rec, err := TellOf(t, i.o.Callback, i.o.To)
 	if err != nil {
 		return err
 	}
-	rec, err := outbox.New(id, i.o.Callback, i.o.To, payload, t.UpdatedAt)
-	if err != nil {
-		return fmt.Errorf("tell of request %s: %w", t.ID, err)
-	}
-	rec.Repo = t.Intent.Repo
 	if _, err = i.o.Outbox.Create(i.work, rec); errors.Is(err, kv.ErrExists) {
 		return nil
 	}
 	return err
+}
+
+// TellOf is the outbox record that tells of a request's issue: on a channel,
+// to what people see of the recipient.
+func TellOf(t operator.Task, channel, to string) (outbox.Record, error) {
+	id := outbox.ID(tellPrefix + string(t.ID))
+	payload, err := relay.OperatorEvent(t, id)
+	if err != nil {
+		return outbox.Record{}, err
+	}
+	rec, err := outbox.New(id, channel, to, payload, t.UpdatedAt)
+	if err != nil {
+		return outbox.Record{}, fmt.Errorf("tell of request %s: %w", t.ID, err)
+	}
+	rec.Repo = t.Intent.Repo
+	return rec, nil
 }
 
 // Finished is told of every record that left the outbox; that an operator was

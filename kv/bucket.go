@@ -177,8 +177,13 @@ func (b *Bucket) send(ctx context.Context, op, key string, m *nats.Msg) (uint64,
 	return ack.Sequence, nil
 }
 
-// each visits all keys that match, as a watch gives them.
+// each visits the values of all keys that match, as a watch gives them.
 func (b *Bucket) each(ctx context.Context, filter string, visit func(e Entry) error) error {
+	return b.entries(ctx, filter, func(_ string, e Entry) error { return visit(e) })
+}
+
+// entries visits all keys that match with their values.
+func (b *Bucket) entries(ctx context.Context, filter string, visit func(key string, e Entry) error) error {
 	bucket, err := b.js.KeyValue(ctx, BucketState)
 	if err != nil {
 		return fmt.Errorf("open bucket: %w", classify(err))
@@ -199,7 +204,7 @@ func (b *Bucket) each(ctx context.Context, filter string, visit func(e Entry) er
 			case e == nil:
 				return nil
 			}
-			if err := visit(Entry{Value: e.Value(), Revision: e.Revision()}); err != nil {
+			if err := visit(e.Key(), Entry{Value: e.Value(), Revision: e.Revision()}); err != nil {
 				return err
 			}
 		}

@@ -44,6 +44,20 @@ func takeLock(dir string) (*os.File, error) {
 	return f, nil
 }
 
+// Lock takes the data directory as Start does, without a server: nothing else
+// can start on it until unlock is called. The directory is made (0700) when it
+// is not there. Its errors are Start's.
+func Lock(dir string) (unlock func() error, err error) {
+	if err := makeDir(dir); err != nil {
+		return nil, err
+	}
+	f, err := takeLock(dir)
+	if err != nil {
+		return nil, err
+	}
+	return func() error { return giveLock(f) }, nil
+}
+
 // flock waits for the lock for lockWait: a belay that was killed while it
 // started a command leaves a copy of its lock with that, until its exec.
 func flock(f *os.File) error {

@@ -160,9 +160,10 @@ func (s *Server) startFailed(msg string) error {
 }
 
 // storeDir is where nats-server keeps its files.
-func (s *Server) storeDir() string {
-	return filepath.Join(s.dir, server.JetStreamStoreDir)
-}
+func (s *Server) storeDir() string { return StoreDir(s.dir) }
+
+// StoreDir is where nats-server keeps its files below a data directory.
+func StoreDir(dir string) string { return filepath.Join(dir, server.JetStreamStoreDir) }
 
 // abandon stops a server that did not start. One that hangs keeps the lock, as
 // it may still write.
