@@ -68,7 +68,11 @@ func (i *Issues) queue(t operator.Task) error {
 	if err != nil {
 		return err
 	}
-	if _, err = i.o.Outbox.Create(i.work, rec); errors.Is(err, kv.ErrExists) {
+	create := i.o.Outbox.Create
+	if t.AttemptID == operator.AttemptRestored {
+		create = i.o.Outbox.CreateHeld // a belay whose records are lost may have told
+	}
+	if _, err = create(i.work, rec); errors.Is(err, kv.ErrExists) {
 		return nil
 	}
 	return err

@@ -83,6 +83,24 @@ func deriveAll(ctx context.Context, tasks *TaskStore, replies *OutboxStore) (liv
 	return live, err
 }
 
+// CreateHeld is Create of a record that may have been sent already, by a belay
+// whose records are lost: its outcome is unknown once the lease is over.
+func (s *OutboxStore) CreateHeld(ctx context.Context, r outbox.Record) (outbox.Record, error) {
+	return s.create(ctx, r, hold(s.now()))
+}
+
+// hold claims a record for nobody.
+func hold(now time.Time) func(outbox.Record) (outbox.Record, error) {
+	c := outbox.Claim{Nonce: HeldBy, Boot: HeldBy, At: outbox.At(now)}
+	return func(r outbox.Record) (outbox.Record, error) {
+		h, err := r.Take(c, now)
+		if err == nil {
+			h.LastError = whyHeld
+		}
+		return h, err
+	}
+}
+
 // holdReplies claims every pending record for nobody: once the claim's lease
 // is over its outcome counts as unknown.
 func holdReplies(ctx context.Context, s *OutboxStore) (int, error) {
@@ -91,13 +109,7 @@ func holdReplies(ctx context.Context, s *OutboxStore) (int, error) {
 		if r.Status != outbox.Pending {
 			return nil
 		}
-		now := s.now()
-		c := outbox.Claim{Nonce: HeldBy, Boot: HeldBy, At: outbox.At(now)}
-		_, err := s.change(ctx, r.ID, func(r outbox.Record) (outbox.Record, error) {
-			h, err := r.Take(c, now)
-			h.LastError = whyHeld
-			return h, err
-		})
+		_, err := s.change(ctx, r.ID, hold(s.now()))
 		if err == nil {
 			n++
 		}

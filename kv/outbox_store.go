@@ -48,6 +48,11 @@ func (s *OutboxStore) SetHooks(h *Hooks) { s.b.Hooks = h }
 // gets a UUID. An id that exists is ErrExists, a record that cannot be written
 // outbox.ErrInvalid. It returns the record as written.
 func (s *OutboxStore) Create(ctx context.Context, r outbox.Record) (outbox.Record, error) {
+	return s.create(ctx, r, func(r outbox.Record) (outbox.Record, error) { return r, nil })
+}
+
+// create writes a new record, pending at first, as f makes it.
+func (s *OutboxStore) create(ctx context.Context, r outbox.Record, f func(outbox.Record) (outbox.Record, error)) (outbox.Record, error) {
 	if r.ID == "" {
 		r.ID = outbox.ID(uuid.NewString())
 	}
@@ -62,6 +67,9 @@ func (s *OutboxStore) Create(ctx context.Context, r outbox.Record) (outbox.Recor
 	}
 	r.UpdatedAt = r.CreatedAt
 	if err := r.Check(); err != nil {
+		return outbox.Record{}, fmt.Errorf("create outbox record %s: %w", r.ID, err)
+	}
+	if r, err = f(r); err != nil {
 		return outbox.Record{}, fmt.Errorf("create outbox record %s: %w", r.ID, err)
 	}
 	b, err := encodeOutbox(r)

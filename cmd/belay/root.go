@@ -127,6 +127,8 @@ func (c *cli) commands() []*cobra.Command {
 		c.tokenCommand(),
 		c.doctorCommand(),
 		c.healthcheckCommand(),
+		c.backupCommand(),
+		c.restoreCommand(),
 		c.configCommand(),
 		c.versionCommand(),
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
@@ -59,7 +60,7 @@ func loadConfig(o Options, password string, log *slog.Logger) (config, error) {
 	if err := c.complete(o); err != nil {
 		return c, err
 	}
-	if !c.opts.SyncAlways {
+	if !c.opts.SyncAlways && !o.SyncLater {
 		log.Warn("nats-server does not sync every message: a power cut loses acknowledged deliveries",
 			"file", c.file, "sync_interval", c.opts.SyncInterval.String())
 	}
@@ -115,6 +116,9 @@ func (c *config) complete(o Options) error {
 	// Zero: the file does not speak of it, and nats-server would take 2 minutes.
 	if !opts.SyncAlways && opts.SyncInterval == 0 {
 		opts.SyncAlways = true
+	}
+	if o.SyncLater {
+		opts.SyncAlways, opts.SyncInterval = false, 2*time.Minute
 	}
 	// In a cluster the name is the node's identity, and the file has to say it.
 	if opts.ServerName == "" && opts.Cluster.Port == 0 {

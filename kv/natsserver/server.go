@@ -34,6 +34,9 @@ type Options struct {
 	// StartTimeout bounds the recovery of the store; 0 means
 	// DefaultStartTimeout.
 	StartTimeout time.Duration
+	// SyncLater leaves messages to the operating system, for a store that is
+	// synced as a whole before anybody relies on it.
+	SyncLater bool
 	// Version is belay's version; the server carries it as the tag
 	// "belay:<version>".
 	Version string

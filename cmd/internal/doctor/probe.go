@@ -30,13 +30,9 @@ type natsProbe struct{ c *config.Config }
 func (p *natsProbe) Inspect(ctx context.Context) (Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	url, opts, err := p.connection()
+	nc, err := Connect(p.c, "belay doctor")
 	if err != nil {
 		return Server{}, err
-	}
-	nc, err := nats.Connect(url, append(opts, nats.Name("belay doctor"), nats.Timeout(probeTimeout/2), nats.NoReconnect())...)
-	if err != nil {
-		return Server{}, fmt.Errorf("connect: %w", err)
 	}
 	defer nc.Close()
 	js, err := jetstream.New(nc)
@@ -77,10 +73,25 @@ func drift(ctx context.Context, js jetstream.JetStream, replicas int) ([]string,
 	return lines, nil
 }
 
+// Connect connects as the configuration says: to the servers of [nats] url, or
+// to the embedded one of a belay that runs, through its loopback port. A
+// connection that breaks stays broken.
+func Connect(c *config.Config, name string) (*nats.Conn, error) {
+	url, opts, err := connection(c)
+	if err != nil {
+		return nil, err
+	}
+	nc, err := nats.Connect(url, append(opts, nats.Name(name), nats.Timeout(probeTimeout/2), nats.NoReconnect())...)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	return nc, nil
+}
+
 // connection is where and how to connect.
-func (p *natsProbe) connection() (string, []nats.Option, error) {
-	n := p.c.NATS
-	if !p.c.Embedded() {
+func connection(c *config.Config) (string, []nats.Option, error) {
+	n := c.NATS
+	if !c.Embedded() {
 		var opts []nats.Option
 		if n.CredsFile != "" {
 			opts = append(opts, nats.UserCredentials(n.CredsFile))
@@ -93,11 +104,11 @@ func (p *natsProbe) connection() (string, []nats.Option, error) {
 		}
 		return n.URL, opts, nil
 	}
-	password, err := os.ReadFile(filepath.Join(p.c.Storage.Dir, PasswordFile))
+	password, err := os.ReadFile(filepath.Join(c.Storage.Dir, PasswordFile))
 	if err != nil {
 		return "", nil, fmt.Errorf("read the password of the embedded server: %w", err)
 	}
-	conf, err := EmbeddedNATSConf(p.c)
+	conf, err := EmbeddedNATSConf(c)
 	if err != nil {
 		return "", nil, err
 	}
