@@ -170,7 +170,8 @@ func direction(from, to string, test bool) string {
 // siblingOfCmd are the imports within cmd: belay composes all, app composes the
 // rest, doctor reads the configuration.
 func siblingOfCmd(from, to string) bool {
-	return from == "cmd/belay" || to == "cmd/internal/config"
+	return from == "cmd/belay" || to == "cmd/internal/config" ||
+		from == "cmd/internal/app" && to == "cmd/internal/doctor" // a process makes doctor's checks of itself
 }
 
 // siblingOfKV are the imports among the children of kv.

@@ -45,6 +45,8 @@ type wireOK struct {
 type wireReady struct {
 	OK         bool `json:"ok"`
 	Conditions any  `json:"conditions,omitempty"`
+	// Warnings do not stop work; only the admin listener shows them.
+	Warnings []Condition `json:"warnings,omitempty"`
 }
 
 func publicReady(failing []Condition) any {
@@ -60,7 +62,7 @@ func adminReady(failing []Condition) any { return failing }
 // healthRoutes need no authorization and leak nothing (DT-106): /livez says
 // that the process answers, /healthz that its store does, /readyz that work
 // makes progress.
-func (s *Server) healthRoutes(r chi.Router, show func([]Condition) any) {
+func (s *Server) healthRoutes(r chi.Router, show func([]Condition) any, warnings func() []Condition) {
 	get := func(path string, h http.HandlerFunc) {
 		r.Get(path, h)
 		r.Head(path, h)
@@ -70,10 +72,10 @@ func (s *Server) healthRoutes(r chi.Router, show func([]Condition) any) {
 	get("/readyz", func(w http.ResponseWriter, r *http.Request) {
 		failing := s.failing(r.Context())
 		if len(failing) == 0 {
-			writeJSON(w, http.StatusOK, wireReady{OK: true})
+			writeJSON(w, http.StatusOK, wireReady{OK: true, Warnings: warnings()})
 			return
 		}
-		writeJSON(w, http.StatusServiceUnavailable, wireReady{Conditions: show(failing)})
+		writeJSON(w, http.StatusServiceUnavailable, wireReady{Conditions: show(failing), Warnings: warnings()})
 	})
 }
 
@@ -101,3 +103,14 @@ func (s *Server) failing(ctx context.Context) []Condition {
 	defer cancel()
 	return append(failing, s.o.Prober.Ready(ctx)...)
 }
+
+// warnings are what Options.Warnings says.
+func (s *Server) warnings() []Condition {
+	if s.o.Warnings == nil {
+		return nil
+	}
+	return s.o.Warnings()
+}
+
+// noWarnings is for the public listener.
+func noWarnings() []Condition { return nil }

@@ -53,6 +53,9 @@ type Options struct {
 	Auditor Auditor
 	// Prober answers the health routes; nil: always well.
 	Prober Prober
+	// Warnings are what is doubtful without stopping work, for /readyz on the
+	// admin listener; nil: nothing is.
+	Warnings func() []Condition
 
 	// Config returns the routing in force; it is asked once a webhook, so a
 	// reload is a swap of what it returns.

@@ -59,7 +59,7 @@ func (s *Server) publicRoutes() http.Handler {
 	r := s.router()
 	r.HandleFunc(webhookPath, s.webhook)
 	r.HandleFunc(webhookPath+"/{source}", s.unknownSource)
-	s.healthRoutes(r, publicReady)
+	s.healthRoutes(r, publicReady, noWarnings)
 	if s.o.Operator != nil {
 		r.Mount("/api/operator", s.operatorRoutes(r))
 	}
@@ -69,7 +69,7 @@ func (s *Server) publicRoutes() http.Handler {
 
 func (s *Server) adminRoutes() http.Handler {
 	r := s.router()
-	s.healthRoutes(r, adminReady)
+	s.healthRoutes(r, adminReady, s.warnings)
 	r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(s.o.Gatherer, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelError),
 	}))

@@ -196,6 +196,23 @@ func (s *TaskStore) Pause(ctx context.Context, installation *int64, by string, a
 	return err
 }
 
+// PauseError says why the switch that stops all claims cannot be read, nil if
+// it can be, or is off. One that cannot be read counts as on (Q27).
+func (s *TaskStore) PauseError(ctx context.Context) error {
+	e, err := s.b.Get(ctx, ControlPause)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var p pause
+	if err := task.Decode(e.Value, &p, &p.V); err != nil {
+		return fmt.Errorf("decode %s: %w", ControlPause, err)
+	}
+	return nil
+}
+
 // Resume lets claims go on; resuming what is not paused is harmless.
 func (s *TaskStore) Resume(ctx context.Context, installation *int64) error {
 	_, err := s.b.Get(ctx, pauseKey(installation))

@@ -59,6 +59,7 @@ type App struct {
 	redact    *redact.Redactor
 	tracer    trace.Tracer // nil where nothing is traced
 	probe     *prober
+	check     *selfCheck
 
 	live    atomic.Pointer[inForce]
 	swap    sync.Mutex // held to put another in its place
@@ -90,6 +91,7 @@ func New(o Options) (*App, error) {
 	a.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	a.view = view.New(o.Logger, o.Now)
 	a.reg.MustRegister(newViewCollector(a.view))
+	a.check = newSelfCheck(a.reg)
 	a.reloads = newReloads(a.reg, o.Now().Unix())
 	return a, a.put(o.Config)
 }
@@ -105,7 +107,7 @@ func (a *App) Start(ctx context.Context) error {
 	}
 	defer close(up)
 	for _, step := range []func(context.Context) error{
-		a.startTracing, a.startHTTP, a.startNATS, a.connect, a.startStorage, a.openStores, a.openGitHub, a.openGates, a.startView, a.startExecutor, a.startRelay, a.startIssues, a.startGates, a.startConsumers, a.openRedelivery, a.watchStandstill,
+		a.startTracing, a.startHTTP, a.startNATS, a.connect, a.startStorage, a.openStores, a.openGitHub, a.openGates, a.startView, a.startExecutor, a.startRelay, a.startIssues, a.startGates, a.startConsumers, a.openRedelivery, a.watchStandstill, a.startSelfCheck,
 	} {
 		if err := step(ctx); err != nil {
 			sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)

@@ -133,7 +133,7 @@ func (a *App) startHTTP(ctx context.Context) error {
 	}
 	l := late{a}
 	a.http, err = ingest.New(ingest.Options{
-		Log: l, Tasks: a.view, TaskStore: l, Deliveries: lateDeliveries{a}, Commands: l, Logs: l, Prober: l, Switch: l,
+		Log: l, Tasks: a.view, TaskStore: l, Deliveries: lateDeliveries{a}, Commands: l, Logs: l, Prober: l, Warnings: l.Warnings, Switch: l,
 		Outbox: a.view, OutboxStore: lateOutbox{a}, Usage: a.view, Places: a.view,
 		Operator: a.operatorDesk(), Events: lateEvents{a},
 		Auditor: l, Trail: lateTrail{a},

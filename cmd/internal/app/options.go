@@ -41,6 +41,9 @@ type Options struct {
 	NotifySocket string
 	// RetainEvery is the time between passes of retention; 0 is an hour.
 	RetainEvery time.Duration
+	// CheckEvery is the time between two looks of the process at itself; 0 is a
+	// minute.
+	CheckEvery time.Duration
 	// Hooks hold the worker's steps in tests; nil in production.
 	Hooks *consumers.Hooks
 	// IssueHooks hold the steps of an operator's issue in tests, SearchFirst

@@ -46,11 +46,14 @@ func TestBackupUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	for range 3 {
+	for busy, tries := 0, 0; busy < 3; tries++ {
+		require.Less(t, tries, 100, "records were never written while they were read")
 		a := opened(t, take(t, s.env, TakeOptions{}))
 		require.False(t, a.Manifest.Quiet)
 		require.EqualValues(t, 500, a.Manifest.Admitted)
-		require.Positive(t, a.Manifest.Streams[0].Changes, "records were written while they were read")
+		if a.Manifest.Streams[0].Changes > 0 {
+			busy++
+		}
 		found, err := Verify(t.Context(), a, t.TempDir(), nil)
 		require.NoError(t, err, "%v", found.Problems)
 		require.GreaterOrEqual(t, found.Tasks, 500)

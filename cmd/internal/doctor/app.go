@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/belay-run/belay/cmd/internal/config"
 	"github.com/belay-run/belay/consumers/githubapp"
@@ -17,9 +16,6 @@ import (
 type App interface {
 	App(ctx context.Context) (githubapp.AppInfo, error)
 }
-
-// appTimeout bounds all that is asked of GitHub.
-const appTimeout = 20 * time.Second
 
 // NewApp returns the App of the configuration; nil where it has none, or one
 // that cannot be used, which is a finding of its own.
@@ -59,10 +55,11 @@ func Routes(c *config.Config) githubapp.Routes {
 }
 
 // app compares the App with what the routes in use need.
-func (d *doctor) app(ctx context.Context, app App) {
-	ctx, cancel := context.WithTimeout(ctx, appTimeout)
-	defer cancel()
-	info, err := app.App(ctx)
+func (d *doctor) app(ctx context.Context) {
+	if d.App == nil {
+		return
+	}
+	info, err := d.App.App(ctx)
 	switch {
 	case errors.As(err, new(*githubapp.Error)) && !errors.Is(err, githubapp.ErrUnauthorized) && !errors.Is(err, githubapp.ErrNotFound):
 		d.warn("github.api_url", fmt.Sprintf("GitHub does not say how the App is: %v", err), "check that this host reaches api_url, and try again")

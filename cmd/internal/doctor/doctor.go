@@ -19,6 +19,8 @@ type Options struct {
 	Problems []config.Problem
 	// Probe asks the NATS server; nil: the network is not touched.
 	Probe Probe
+	// Running is what a process says of itself; nil outside of one.
+	Running *Running
 	// App asks GitHub; nil: there is no App, or the network is not touched.
 	App App
 
@@ -27,6 +29,9 @@ type Options struct {
 	// Filesystem names the kind of filesystem that a folder is on, such as
 	// "tmpfs"; "" where it cannot be told.
 	Filesystem func(dir string) string
+	// Full tells how full the disk of a folder is, in percent; 0 where it cannot
+	// be told.
+	Full func(dir string) int
 	// LookupUser finds a user by name.
 	LookupUser func(name string) error
 	// UID is the user that belay runs as.
@@ -35,25 +40,11 @@ type Options struct {
 
 // Check looks at everything and returns what it found.
 func Check(ctx context.Context, o Options) Findings {
-	o.complete()
-	d := &doctor{Options: o, c: o.Config}
-	d.problems()
-	d.server()
-	d.storage()
-	d.nats()
-	d.github()
-	d.worker()
-	d.api()
-	d.familiars()
-	d.callbacks()
-	d.operator()
-	if o.Probe != nil {
-		d.online(ctx)
+	facet := Offline
+	if o.Probe != nil || o.App != nil {
+		facet |= Online
 	}
-	if o.App != nil {
-		d.app(ctx, o.App)
-	}
-	return d.found
+	return run(ctx, o, facet)
 }
 
 func (o *Options) complete() {
@@ -62,6 +53,9 @@ func (o *Options) complete() {
 	}
 	if o.Filesystem == nil {
 		o.Filesystem = filesystem
+	}
+	if o.Full == nil {
+		o.Full = full
 	}
 	if o.LookupUser == nil {
 		o.LookupUser = func(name string) error {
@@ -78,15 +72,18 @@ func (o *Options) complete() {
 type doctor struct {
 	Options
 	c     *config.Config
+	check string // the one that runs
 	found Findings
+	// answer is what the NATS server said, nil if it did not.
+	answer *Server
 }
 
 func (d *doctor) fail(field, message, next string) {
-	d.found = append(d.found, Finding{field, Error, message, next})
+	d.found = append(d.found, Finding{d.check, field, Error, message, next})
 }
 
 func (d *doctor) warn(field, message, next string) {
-	d.found = append(d.found, Finding{field, Warning, message, next})
+	d.found = append(d.found, Finding{d.check, field, Warning, message, next})
 }
 
 // problems are the rules that the configuration breaks.

@@ -41,6 +41,7 @@ func quiet() Options {
 	return Options{
 		LookPath:   func(name string) (string, error) { return name, nil },
 		Filesystem: func(string) string { return "" },
+		Full:       func(string) int { return 0 },
 		LookupUser: func(string) error { return nil },
 		UID:        func() int { return 0 },
 	}
@@ -225,7 +226,7 @@ func TestNoFindingShowsASecret(t *testing.T) {
 
 func TestOutput(t *testing.T) {
 	t.Parallel()
-	fs := Findings{{"a.b", Error, "is wrong", "mend it"}, {"c", Warning, "is odd", ""}}
+	fs := Findings{{"config", "a.b", Error, "is wrong", "mend it"}, {"disk", "c", Warning, "is odd", ""}}
 	require.Equal(t, 1, fs.ExitCode())
 	require.Equal(t, 0, fs[1:].ExitCode())
 	var b strings.Builder
@@ -242,5 +243,5 @@ func TestOutput(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal([]byte(b.String()), &got))
 	require.False(t, got.OK)
-	require.Equal(t, map[string]string{"field": "a.b", "severity": "error", "message": "is wrong", "next": "mend it"}, got.Findings[0])
+	require.Equal(t, map[string]string{"check": "config", "field": "a.b", "severity": "error", "message": "is wrong", "next": "mend it"}, got.Findings[0])
 }

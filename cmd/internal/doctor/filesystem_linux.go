@@ -13,3 +13,17 @@ func filesystem(dir string) string {
 	}
 	return magic[int64(st.Type)]
 }
+
+// full tells how full the disk of a folder is, in percent, for whoever is not
+// root.
+func full(dir string) int {
+	var st syscall.Statfs_t
+	if syscall.Statfs(dir, &st) != nil || st.Blocks == 0 {
+		return 0
+	}
+	used := st.Blocks - st.Bfree
+	if used+st.Bavail == 0 {
+		return 0
+	}
+	return int(100 * used / (used + st.Bavail)) //nolint:gosec // a percentage
+}

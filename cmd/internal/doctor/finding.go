@@ -20,6 +20,8 @@ const (
 
 // Finding is one thing that is wrong or doubtful.
 type Finding struct {
+	// Check is the name of the check that found it, one of Checks.
+	Check string `json:"check"`
 	// Field is the key of the configuration, such as "storage.dir".
 	Field    string   `json:"field"`
 	Severity Severity `json:"severity"`

@@ -12,6 +12,9 @@ import (
 func (d *doctor) nats() {
 	n := d.c.NATS
 	if !d.c.Embedded() {
+		if n.Replicas > 1 && n.Replicas%2 == 0 {
+			d.warn("nats.replicas", fmt.Sprintf("%d replicas outlive no more servers than %d", n.Replicas, n.Replicas-1), "set an odd number")
+		}
 		if n.Replicas == 1 {
 			d.warn("nats.replicas", "each record is held by one server only: its loss loses them", "set replicas = 3 on a cluster of three or more")
 		}

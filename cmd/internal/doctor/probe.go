@@ -2,8 +2,11 @@ package doctor
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,12 +42,38 @@ func (p *natsProbe) Inspect(ctx context.Context) (Server, error) {
 	if err != nil {
 		return Server{}, fmt.Errorf("use JetStream: %w", err)
 	}
+	return inspect(ctx, nc, js, p.c)
+}
+
+// ProbeOf returns a Probe over the connection of a running process.
+func ProbeOf(nc *nats.Conn, js jetstream.JetStream, c *config.Config) Probe {
+	return connected{nc, js, c}
+}
+
+type connected struct {
+	nc *nats.Conn
+	js jetstream.JetStream
+	c  *config.Config
+}
+
+// Inspect asks over the connection that is there.
+func (p connected) Inspect(ctx context.Context) (Server, error) { return inspect(ctx, p.nc, p.js, p.c) }
+
+// inspect asks a server for all that the checks look at.
+func inspect(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, c *config.Config) (Server, error) {
 	s := Server{Version: nc.ConnectedServerVersion()}
-	if s.Drift, err = drift(ctx, js, p.c.NATS.Replicas); err != nil {
+	var err error
+	if err = s.compare(ctx, js, c.NATS.Replicas); err != nil {
 		return Server{}, err
 	}
-	if s.Remapped, err = remapped(ctx, js, p.c); err != nil {
+	if s.Remapped, err = remapped(ctx, js, c); err != nil {
 		return Server{}, err
+	}
+	if err = s.look(ctx, nc); err != nil {
+		return Server{}, err
+	}
+	if c.NATS.MonitoringURL != "" && !c.Embedded() {
+		s.Sync, s.SyncError = syncOf(ctx, c.NATS.MonitoringURL)
 	}
 	info, err := js.AccountInfo(ctx)
 	if err != nil {
@@ -56,21 +85,92 @@ func (p *natsProbe) Inspect(ctx context.Context) (Server, error) {
 	return s, nil
 }
 
-// drift lists what differs from streams.json.
-func drift(ctx context.Context, js jetstream.JetStream, replicas int) ([]string, error) {
+// compare lists what differs from streams.json.
+func (s *Server) compare(ctx context.Context, js jetstream.JetStream, replicas int) error {
 	set, err := streams.Load(belay.StreamsJSON)
 	if err != nil {
-		return nil, fmt.Errorf("load streams.json: %w", err)
+		return fmt.Errorf("load streams.json: %w", err)
 	}
 	changes, err := streams.Diff(ctx, js, set, streams.Options{Replicas: replicas})
 	if err != nil {
-		return nil, fmt.Errorf("compare with streams.json: %w", err)
+		return fmt.Errorf("compare with streams.json: %w", err)
 	}
-	var lines []string
 	for _, c := range changes {
-		lines = append(lines, c.String())
+		if c.Create && c.Consumer != "" {
+			s.Missing = append(s.Missing, "consumer "+c.Name())
+		} else {
+			s.Drift = append(s.Drift, c.String())
+		}
 	}
-	return lines, nil
+	return nil
+}
+
+// streamAnswer is what the server says of a stream, beyond what the client
+// reads.
+type streamAnswer struct {
+	Config struct {
+		Replicas int `json:"num_replicas"`
+	} `json:"config"`
+	State struct {
+		Lost *struct {
+			Messages []uint64 `json:"msgs"`
+			Bytes    uint64   `json:"bytes"`
+		} `json:"lost"`
+	} `json:"state"`
+	Error *jetstream.APIError `json:"error"`
+}
+
+// look reads what only the server's own answer has of each stream.
+func (s *Server) look(ctx context.Context, nc *nats.Conn) error {
+	s.Replicas = map[string]int{}
+	set, err := streams.Load(belay.StreamsJSON)
+	if err != nil {
+		return fmt.Errorf("load streams.json: %w", err)
+	}
+	for _, st := range set.Streams {
+		m, err := nc.RequestWithContext(ctx, "$JS.API.STREAM.INFO."+st.Name, nil)
+		if err != nil {
+			return fmt.Errorf("look at stream %s: %w", st.Name, err)
+		}
+		var a streamAnswer
+		if err := json.Unmarshal(m.Data, &a); err != nil {
+			return fmt.Errorf("look at stream %s: %w", st.Name, err)
+		}
+		if a.Error != nil {
+			continue // the difference to streams.json says that it is missing
+		}
+		s.Replicas[st.Name] = a.Config.Replicas
+		if l := a.State.Lost; l != nil {
+			s.Lost = append(s.Lost, fmt.Sprintf("stream %s is damaged: %d messages, %d bytes are lost", st.Name, len(l.Messages), l.Bytes))
+		}
+	}
+	return nil
+}
+
+// syncOf asks the monitoring of a server for its sync_interval.
+func syncOf(ctx context.Context, base string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(base, "/")+"/jsz", nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	var a struct {
+		Config struct {
+			Always   bool          `json:"sync_always"`
+			Interval time.Duration `json:"sync_interval"`
+		} `json:"config"`
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&a); err != nil || resp.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("%s answers %s, which is no /jsz", base, resp.Status)
+	}
+	if a.Config.Always {
+		return "always", nil
+	}
+	return a.Config.Interval.String(), nil
 }
 
 // Connect connects as the configuration says: to the servers of [nats] url, or
