@@ -154,7 +154,7 @@ func (s *Server) start(ctx context.Context, timeout time.Duration) error {
 	if !s.ns.ReadyForConnections(timeout) || !s.ns.JetStreamEnabled() {
 		return s.startFailed("not ready")
 	}
-	return nil
+	return s.checkStreams()
 }
 
 // startFailed makes an error of nats-server's last words.
