@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
+	"time"
 
 	"github.com/google/go-github/v88/github"
 )
@@ -20,6 +22,10 @@ type AppInfo struct {
 	HookURL         string
 	HookContentType string
 	HookInsecure    bool
+	// HookSecret is set when GitHub signs what it sends.
+	HookSecret bool
+	// Clock is GitHub's at the answer, to the second; zero if it said none.
+	Clock time.Time
 }
 
 // App asks GitHub for the App as it is registered.
@@ -29,10 +35,14 @@ func (c *Client) App(ctx context.Context) (AppInfo, error) {
 		return AppInfo{}, err
 	}
 	var hook *github.HookConfig
+	var date string
 	err = c.asApp(ctx, "get webhook settings of the app", read, 0, func(ctx context.Context, gh *github.Client) (*github.Response, error) {
 		var resp *github.Response
 		var err error
 		hook, resp, err = gh.Apps.GetHookConfig(ctx)
+		if resp != nil {
+			date = resp.Header.Get("Date")
+		}
 		return resp, err
 	})
 	if err != nil {
@@ -41,7 +51,9 @@ func (c *Client) App(ctx context.Context) (AppInfo, error) {
 	out := AppInfo{
 		ID: app.GetID(), Slug: app.GetSlug(), Login: app.GetSlug() + "[bot]", Events: app.Events,
 		HookURL: hook.GetURL(), HookContentType: hook.GetContentType(), HookInsecure: hook.GetInsecureSSL() == "1",
+		HookSecret: hook.GetSecret() != "",
 	}
+	out.Clock, _ = http.ParseTime(date) // zero if it is none
 	text, err := json.Marshal(app.Permissions)
 	if err == nil {
 		err = json.Unmarshal(text, &out.Permissions)

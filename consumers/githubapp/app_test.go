@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,14 +21,17 @@ func TestTheAppAsGitHubKnowsIt(t *testing.T) {
 	k := newKit(t, func(o *githubtest.Options, _ *Options) { o.Events = []string{"issues"} })
 	got, err := k.client.App(t.Context())
 	require.NoError(t, err)
+	require.WithinDuration(t, time.Now(), got.Clock, time.Minute)
+	got.Clock = time.Time{}
 	require.Equal(t, AppInfo{
 		ID: 4711, Slug: "belay-test", Login: "belay-test[bot]", Permissions: githubtest.DefaultPermissions(), Events: []string{"issues"},
-		HookURL: "https://belay.example/webhook", HookContentType: "json",
+		HookURL: "https://belay.example/webhook", HookContentType: "json", HookSecret: true,
 	}, got)
 	k.SetHook(map[string]string{"url": "http://x.example", "content_type": "form", "insecure_ssl": "1"})
 	got, err = k.client.App(t.Context())
 	require.NoError(t, err)
 	require.True(t, got.HookInsecure)
+	require.False(t, got.HookSecret)
 	require.Equal(t, "form", got.HookContentType)
 }
 

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/belay-run/belay/cmd/internal/config"
 	"github.com/belay-run/belay/consumers/githubapp"
@@ -73,6 +74,7 @@ func (d *doctor) app(ctx context.Context) {
 	}
 	d.grants(&info)
 	d.hook(&info)
+	d.clock(&info)
 	if !slices.ContainsFunc(d.c.Familiars, func(f config.Familiar) bool { return strings.EqualFold(f.BotUsername, info.Login) }) {
 		d.warn("familiars", fmt.Sprintf("none has the App's login, %s: people cannot address it, and its own events are not known as such", info.Login),
 			fmt.Sprintf("write bot_username = %q", info.Login))
@@ -110,10 +112,23 @@ func (d *doctor) hook(info *githubapp.AppInfo) {
 	case strings.HasPrefix(info.HookURL, "http:"):
 		d.warn("github.webhook_url", "the App's webhook is plain http: who is on the way can read it", "write https://"+settings)
 	}
+	if info.HookURL != "" && !info.HookSecret {
+		d.fail("github.webhook_secrets", "the App's webhook has no secret: GitHub signs nothing, and every delivery is answered 401", "write one of webhook_secrets"+settings)
+	}
 	if info.HookInsecure {
 		d.warn("github.webhook_url", "the App's webhook does not verify certificates", "enable SSL verification"+settings)
 	}
 	if info.HookContentType != "" && info.HookContentType != "json" {
 		d.warn("github.webhook_url", fmt.Sprintf("the App's webhook sends its events as %q", info.HookContentType), "choose application/json"+settings)
+	}
+}
+
+// maxSkew is how far this host's clock may be from GitHub's: a token that is
+// from GitHub's future is refused.
+const maxSkew = 30 * time.Second
+
+func (d *doctor) clock(info *githubapp.AppInfo) {
+	if skew := d.Now().Sub(info.Clock); !info.Clock.IsZero() && skew.Abs() > maxSkew {
+		d.warn("github.app_id", fmt.Sprintf("the clock of this host is %s off GitHub's, which refuses tokens for that", skew.Abs().Round(time.Second)), "let NTP set the clock")
 	}
 }

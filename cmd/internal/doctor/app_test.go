@@ -72,13 +72,31 @@ func TestAppsWebhook(t *testing.T) {
 	only(t, asked(t, githubtest.Options{}, "webhook_url = \"https://other.example/webhook\""), "github.webhook_url", Warning, `the App's webhook goes to "https://belay.example/webhook"`)
 	hook := func(url, content, insecure string) Findings {
 		return asked(t, githubtest.Options{}, "", func(gh *githubtest.Server) {
-			gh.SetHook(map[string]string{"url": url, "content_type": content, "insecure_ssl": insecure})
+			gh.SetHook(map[string]string{"url": url, "content_type": content, "insecure_ssl": insecure, "secret": "********"})
 		})
 	}
 	only(t, hook("http://belay.example/webhook", "json", "0"), "github.webhook_url", Warning, "plain http")
 	only(t, hook("https://belay.example/webhook", "form", "0"), "github.webhook_url", Warning, `as "form"`)
 	only(t, hook("https://belay.example/webhook", "json", "1"), "github.webhook_url", Warning, "does not verify certificates")
 	only(t, hook("", "json", "0"), "github.webhook_url", Error, "no webhook address")
+}
+
+// GitHub has no secret to sign with, or another clock than this host.
+func TestAppWithoutASecretOrWithAnotherClock(t *testing.T) {
+	t.Parallel()
+	only(t, asked(t, githubtest.Options{}, "", func(gh *githubtest.Server) {
+		gh.SetHook(map[string]string{"url": "https://belay.example/webhook", "content_type": "json", "insecure_ssl": "0"})
+	}), "github.webhook_secrets", Error, "has no secret")
+	o := quiet()
+	o.Config = config.Default(dataDir(t))
+	o.complete()
+	d := &doctor{Options: o, c: o.Config}
+	for skew, found := range map[time.Duration]int{0: 0, 29 * time.Second: 0, -time.Minute: 1, time.Minute: 1} {
+		d.found, d.Now = nil, func() time.Time { return time.Unix(1e9, 0).Add(skew) }
+		d.clock(&githubapp.AppInfo{Clock: time.Unix(1e9, 0)})
+		require.Len(t, d.found, found, skew)
+	}
+	d.clock(&githubapp.AppInfo{})
 }
 
 func TestAppThatCannotBeAsked(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"os/user"
+	"time"
 
 	"github.com/belay-run/belay/cmd/internal/config"
 )
@@ -24,6 +25,8 @@ type Options struct {
 	// App asks GitHub; nil: there is no App, or the network is not touched.
 	App App
 
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
 	// LookPath finds a program.
 	LookPath func(name string) (string, error)
 	// Filesystem names the kind of filesystem that a folder is on, such as
@@ -48,6 +51,9 @@ func Check(ctx context.Context, o Options) Findings {
 }
 
 func (o *Options) complete() {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	if o.LookPath == nil {
 		o.LookPath = exec.LookPath
 	}

@@ -186,7 +186,7 @@ func (s *Server) getHookConfig(w http.ResponseWriter, _ *http.Request) {
 }
 
 // SetHook sets the configuration of the App's webhook: url, content_type,
-// insecure_ssl.
+// insecure_ssl, secret (as stars).
 func (s *Server) SetHook(config map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -88,7 +88,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		o: o, mux: http.NewServeMux(), url: "http://" + l.Addr().String(), done: make(chan struct{}), nextID: 1000,
 		installations: map[int64]*installation{}, repos: map[int64]*repository{}, tokens: map[string]*grant{},
-		hook: map[string]string{"url": "https://belay.example/webhook", "content_type": "json", "insecure_ssl": "0"},
+		hook: map[string]string{"url": "https://belay.example/webhook", "content_type": "json", "insecure_ssl": "0", "secret": "********"},
 	}
 	if o.Enterprise {
 		s.prefix = "/api/v3"
