@@ -50,8 +50,7 @@ type UsageList interface {
 // Places tells which installations have tasks, by id, and whose they are.
 type Places interface {
 	Installations() []int64
-	// Account is the owner of the repository that the installation's newest
-	// task is about, "" if it has none.
+	// Account is whom the installation is for, "" if nobody knows.
 	Account(installation int64) string
 }
 

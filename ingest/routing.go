@@ -33,8 +33,8 @@ type wireRoutingList struct {
 	NextCursor string        `json:"nextCursor,omitempty"`
 }
 
-// listRouting answers for each installation that has tasks, by id. A tenant
-// gets its own, and of its repositories only those that it sees.
+// listRouting answers for each installation that is listed or has tasks, by
+// id. A tenant gets its own, and of its repositories only those that it sees.
 func (s *Server) listRouting(w http.ResponseWriter, r *http.Request, c Caller) error {
 	q, err := parseList(r, c.Scope, nil)
 	if err != nil {
@@ -74,15 +74,25 @@ func (s *Server) installations(q *listQuery, sc Scope) []int64 {
 	case one != nil:
 		return []int64{*one}
 	}
-	ids := s.o.Places.Installations()
+	ids := append(s.o.Config().Listed(), s.o.Places.Installations()...)
 	slices.Sort(ids)
 	return slices.Compact(ids)
 }
 
 func (s *Server) routingOf(id int64, sc Scope) wireRouting {
-	sum := s.o.Config().Summary(id)
-	return wireRouting{
-		InstallationID: id, Account: s.o.Places.Account(id), Familiars: sum.Familiars, Triggers: sum.Triggers,
-		Repos: wireRepos{Allow: sc.Repos, Deny: []string{}}, Listed: sum.Listed,
+	c := s.o.Config()
+	sum := c.Summary(id)
+	out := wireRouting{
+		InstallationID: id, Account: s.o.Places.Account(id), Familiars: sum.Familiars, Triggers: sum.Triggers, Listed: sum.Listed,
+		Repos: wireRepos{Allow: sum.Allow, Deny: append([]string{}, sum.Deny...)},
 	}
+	if sc.Repos != nil {
+		out.Repos = wireRepos{Allow: []string{}, Deny: []string{}}
+		for _, repo := range sc.Repos {
+			if c.Permits(id, repo) {
+				out.Repos.Allow = append(out.Repos.Allow, repo)
+			}
+		}
+	}
+	return out
 }

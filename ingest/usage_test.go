@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belay-run/belay/ingest/github"
 	"github.com/belay-run/belay/kv"
 	"github.com/belay-run/belay/kv/view"
 )
@@ -135,6 +136,32 @@ func TestDT100Routing(t *testing.T) {
 	}
 	f.places = nil
 	require.Equal(t, object{"ok": true, "routing": []any{}}, d.get(d.base+"/api/github/routing").json(t))
+}
+
+// As soon as installations are listed, the others get nothing.
+func TestDT100RoutingOfListedInstallations(t *testing.T) {
+	t.Parallel()
+	d, _ := sumDoor(t, tenantsMode, func(o *Options) {
+		o.Config = func() *github.Config {
+			c := testConfig()
+			c.Installations = map[int64]*github.Installation{
+				7:  {Familiars: c.Familiars, Lanes: github.Lanes{Label: true}, Deny: []string{"acme/web"}},
+				70: {Familiars: nil, Lanes: github.AllLanes, Reviews: true, Allow: []string{"big/*"}},
+			}
+			return c
+		}
+	})
+	rows := d.as(serviceToken, http.MethodGet, "/api/github/routing").json(t)["routing"].([]any)
+	none := object{"allow": []any{}, "deny": []any{}}
+	require.Equal(t, []any{
+		object{"installationId": 7., "account": "acme", "familiars": []any{"cody"}, "triggers": []any{"labels"}, "repos": object{"allow": nil, "deny": []any{"acme/web"}}, "listed": true},
+		object{"installationId": 8., "account": "other", "familiars": []any{}, "triggers": []any{}, "repos": none, "listed": false},
+		object{"installationId": 9., "account": "", "familiars": []any{}, "triggers": []any{}, "repos": none, "listed": false},
+		object{"installationId": 70., "account": "", "familiars": []any{}, "triggers": []any{"assignments", "labels", "commands", "reviews"}, "repos": object{"allow": []any{"big/*"}, "deny": []any{}}, "listed": true},
+	}, rows)
+	api := d.as("api", http.MethodGet, "/api/github/routing").json(t)["routing"].([]any)
+	require.Len(t, api, 1)
+	require.Equal(t, object{"allow": []any{"Acme/API"}, "deny": []any{}}, api[0].(object)["repos"], "of what is listed it sees its own part")
 }
 
 // DT-99: of usage, audit and routing a tenant sees its own part.

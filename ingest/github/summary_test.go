@@ -51,3 +51,31 @@ func agrees(t *testing.T, cfg *Config, installation int) {
 		}
 	}
 }
+
+// Of listed installations each has its own, and one that is not listed nothing.
+func TestDT100SummaryOfListedInstallations(t *testing.T) {
+	t.Parallel()
+	for bits := range 256 {
+		cfg := hosted(func(in *Installation) {
+			in.Lanes = Lanes{Assignment: bits&1 > 0, Label: bits&2 > 0, Command: bits&4 > 0}
+			in.Reviews = bits&8 > 0
+		})
+		cfg.Lanes = Lanes{Assignment: bits&16 > 0, Label: bits&32 > 0, Command: bits&64 > 0}
+		cfg.ReviewPullRequest = bits&128 > 0
+		agrees(t, cfg, 10)
+		agrees(t, cfg, 11)
+	}
+	cfg := hosted(func(in *Installation) { in.Allow, in.Deny = []string{"acme/*"}, []string{"acme/web"} })
+	sum := cfg.Summary(10)
+	require.Equal(t, Summary{
+		Familiars: []string{"cody"}, Triggers: []string{"assignments", "labels", "commands", "reviews"},
+		Allow: []string{"acme/*"}, Deny: []string{"acme/web"}, Listed: true,
+	}, sum)
+	require.Equal(t, Summary{Familiars: []string{}, Triggers: []string{}, Allow: []string{}}, cfg.Summary(11))
+	require.Equal(t, []int64{10}, cfg.Listed())
+	for repo, want := range map[string]bool{"acme/api": true, "ACME/Web": false, "other/x": false} {
+		require.Equal(t, want, cfg.Permits(10, repo), repo)
+		require.False(t, cfg.Permits(11, repo), repo)
+		require.True(t, config().Permits(10, repo), repo)
+	}
+}

@@ -66,6 +66,19 @@ func (l lateDeliveries) Get(ctx context.Context, seq uint64) (kv.Logged, error) 
 	return l.a.deliv.Get(ctx, seq)
 }
 
+// places knows whose installations are: the configuration says so, or else the
+// repository that the newest task is about.
+type places struct{ a *App }
+
+func (p places) Installations() []int64 { return p.a.view.Installations() }
+
+func (p places) Account(installation int64) string {
+	if in, ok := p.a.conf().InstallationByID(installation); ok && in.Account != "" {
+		return in.Account
+	}
+	return p.a.view.Account(installation)
+}
+
 // lateTrail is late for the audit trail, whose Page differs.
 type lateTrail struct{ a *App }
 
@@ -134,7 +147,7 @@ func (a *App) startHTTP(ctx context.Context) error {
 	l := late{a}
 	a.http, err = ingest.New(ingest.Options{
 		Log: l, Tasks: a.view, TaskStore: l, Deliveries: lateDeliveries{a}, Commands: l, Logs: l, Prober: l, Warnings: l.Warnings, Switch: l,
-		Outbox: a.view, OutboxStore: lateOutbox{a}, Usage: a.view, Places: a.view,
+		Outbox: a.view, OutboxStore: lateOutbox{a}, Usage: a.view, Places: places{a},
 		Operator: a.operatorDesk(), Events: lateEvents{a},
 		Auditor: l, Trail: lateTrail{a},
 		Config:  func() *github.Config { return a.live.Load().routing },
