@@ -134,8 +134,16 @@ func (d *doctor) api() {
 		d.private("api.service_token_file", a.ServiceTokenFile)
 	}
 	for i, t := range a.Tenants {
-		if t.TokenFile != "" {
-			d.private(fmt.Sprintf("api.tenants[%d].token_file", i), t.TokenFile)
-		}
+		d.tenant(fmt.Sprintf("api.tenants[%d]", i), t)
+	}
+}
+
+func (d *doctor) tenant(key string, t config.Tenant) {
+	if t.TokenFile != "" {
+		d.private(key+".token_file", t.TokenFile)
+	}
+	if _, listed := d.c.InstallationByID(t.InstallationID); !listed && len(d.c.Installations) > 0 {
+		d.warn(key+".installation_id", fmt.Sprintf("installation %d is not listed, so nothing makes tasks for this tenant", t.InstallationID),
+			fmt.Sprintf("add [[installations]] with id = %d, or remove the tenant", t.InstallationID))
 	}
 }

@@ -106,21 +106,23 @@ func TestFindings(t *testing.T) {
 		field, message string
 		severity       Severity
 	}{
-		"no labels":        {`["cody"]`, `[]`, "familiars[0].trigger_labels", "there are none", Warning},
-		"login of a user":  {`"cody[bot]"`, `"cody"`, "familiars[0].bot_username", "does not end in [bot]", Warning},
-		"no command":       {`command = ["run", "--in", "{brief}", "--out", "{result}"]`, ``, "familiars[0].command", "there is none", Warning},
-		"no brief":         {`"{brief}"`, `"x"`, "familiars[0].command", "{brief}", Warning},
-		"short secret":     {`0123456789abcdef0123`, `0123456789`, "github.webhook_secrets[0]", "shorter than 16", Warning},
-		"short token":      {`0123456789abcdef4567`, `0123456789`, "api.service_token", "shorter than 16", Warning},
-		"token, but open":  {`"token"`, `"open"`, "api.service_token", "open mode", Warning},
-		"admin for all":    {"[storage]", "[server]\nadmin_listen = \"0.0.0.0:9464\"\n[storage]", "server.admin_listen", "0.0.0.0:9464", Warning},
-		"rule":             {"[storage]", "[worker]\nconcurrency = 0\n[storage]", "worker.concurrency", "line 3: 0 is less than 1", Error},
-		"label twice":      {"", "[[familiars]]\nid = \"b\"\nbot_username = \"b[bot]\"\ntrigger_labels = [\"cody\"]\ncommand = [\"x\", \"{brief}{result}\"]\n", "familiars[1].trigger_labels", `"cody" is already`, Warning},
-		"missing key":      {"[github]", "[github]\napp_id = 1\nprivate_key_file = \"" + missing + "\"", "github.private_key_file", "cannot be read", Error},
-		"missing nats":     {"[storage]", "[nats]\nconfig = \"" + missing + "\"\n[storage]", "nats.config", "cannot be read", Error},
-		"one replica":      {"[storage]", "[nats]\nurl = \"nats://a:4222\"\n[storage]", "nats.replicas", "one server only", Warning},
-		"missing creds":    {"[storage]", "[nats]\nurl = \"nats://a:4222\"\nreplicas = 3\ncreds_file = \"" + missing + "\"\n[storage]", "nats.creds_file", "cannot be read", Error},
-		"unsynced cluster": {"[storage]", "[nats]\nurl = \"nats://a:4222\"\nreplicas = 3\n[storage]", "nats.url", "sync_interval", Warning},
+		"no labels":          {`["cody"]`, `[]`, "familiars[0].trigger_labels", "there are none", Warning},
+		"login of a user":    {`"cody[bot]"`, `"cody"`, "familiars[0].bot_username", "does not end in [bot]", Warning},
+		"no command":         {`command = ["run", "--in", "{brief}", "--out", "{result}"]`, ``, "familiars[0].command", "there is none", Warning},
+		"no brief":           {`"{brief}"`, `"x"`, "familiars[0].command", "{brief}", Warning},
+		"short secret":       {`0123456789abcdef0123`, `0123456789`, "github.webhook_secrets[0]", "shorter than 16", Warning},
+		"short token":        {`0123456789abcdef4567`, `0123456789`, "api.service_token", "shorter than 16", Warning},
+		"token, but open":    {`"token"`, `"open"`, "api.service_token", "open mode", Warning},
+		"open token file":    {"", "[[api.tenants]]\ninstallation_id = 7\ntoken_file = \"" + file(t, "0123456789abcdef89ab", 0o644) + "\"\n", "api.tenants[0].token_file", "", Warning},
+		"tenant, not listed": {"", "[[installations]]\nid = 8\n[[api.tenants]]\ninstallation_id = 7\ntoken = \"0123456789abcdef89ab\"\n", "api.tenants[0].installation_id", "installation 7 is not listed", Warning},
+		"admin for all":      {"[storage]", "[server]\nadmin_listen = \"0.0.0.0:9464\"\n[storage]", "server.admin_listen", "0.0.0.0:9464", Warning},
+		"rule":               {"[storage]", "[worker]\nconcurrency = 0\n[storage]", "worker.concurrency", "line 3: 0 is less than 1", Error},
+		"label twice":        {"", "[[familiars]]\nid = \"b\"\nbot_username = \"b[bot]\"\ntrigger_labels = [\"cody\"]\ncommand = [\"x\", \"{brief}{result}\"]\n", "familiars[1].trigger_labels", `"cody" is already`, Warning},
+		"missing key":        {"[github]", "[github]\napp_id = 1\nprivate_key_file = \"" + missing + "\"", "github.private_key_file", "cannot be read", Error},
+		"missing nats":       {"[storage]", "[nats]\nconfig = \"" + missing + "\"\n[storage]", "nats.config", "cannot be read", Error},
+		"one replica":        {"[storage]", "[nats]\nurl = \"nats://a:4222\"\n[storage]", "nats.replicas", "one server only", Warning},
+		"missing creds":      {"[storage]", "[nats]\nurl = \"nats://a:4222\"\nreplicas = 3\ncreds_file = \"" + missing + "\"\n[storage]", "nats.creds_file", "cannot be read", Error},
+		"unsynced cluster":   {"[storage]", "[nats]\nurl = \"nats://a:4222\"\nreplicas = 3\n[storage]", "nats.url", "sync_interval", Warning},
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
