@@ -9,7 +9,8 @@ import (
 type Summary struct {
 	// Familiars are the ids of those that may work for it.
 	Familiars []string
-	// Triggers are those that are on: assignments, labels, commands, reviews.
+	// Triggers are those that are on: assignments, labels, commands, reviews,
+	// and rule:<name> for each rule of a familiar that may work for it.
 	Triggers []string
 	// Allow are the only repositories that make tasks, nil means all; Deny are
 	// never among them.
@@ -50,6 +51,11 @@ func (c *Config) Summary(installation int64) Summary {
 	} {
 		if t.on {
 			s.Triggers = append(s.Triggers, t.name)
+		}
+	}
+	for _, r := range c.Rules {
+		if c.byID(r.Familiar) != nil {
+			s.Triggers = append(s.Triggers, "rule:"+r.Name)
 		}
 	}
 	return s

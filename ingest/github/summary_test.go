@@ -2,9 +2,12 @@ package github
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belay-run/belay/kv/task"
 )
 
 // triggered are one event for each trigger of a Summary.
@@ -78,4 +81,26 @@ func TestDT100SummaryOfListedInstallations(t *testing.T) {
 		require.False(t, cfg.Permits(11, repo), repo)
 		require.True(t, config().Permits(10, repo), repo)
 	}
+}
+
+func TestDT100SummaryNamesTheRulesOfItsFamiliars(t *testing.T) {
+	t.Parallel()
+	rules := []Rule{{Name: "deploy", Event: "push", Kind: task.Custom, Familiar: "cody"}, {Name: "tidy", Event: "push", Kind: task.Custom, Familiar: "nova"}}
+	named := func(cfg *Config, installation int) (out []string) {
+		cfg.Rules = rules
+		for _, name := range cfg.Summary(int64(installation)).Triggers {
+			if of, ok := strings.CutPrefix(name, "rule:"); ok {
+				out = append(out, of)
+			}
+		}
+		for _, r := range rules { // each alone
+			cfg.Rules = []Rule{r}
+			d := routed(t, cfg, "push", with(pushEvent("refs/heads/main"), object{"installation": object{"id": installation}}))
+			require.Equal(t, d.Task != nil, slices.Contains(out, r.Name), "%s: %s", r.Name, d.Routing)
+		}
+		return out
+	}
+	require.Equal(t, []string{"deploy", "tidy"}, named(config(), 10))
+	require.Equal(t, []string{"deploy"}, named(hosted(), 10), "cody alone")
+	require.Empty(t, named(hosted(), 11), "not listed")
 }
