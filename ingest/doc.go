@@ -6,14 +6,14 @@
 //
 // Each step answers or hands on; nothing is stored before the last (DESIGN §5):
 //
-//	POST /webhook
+//	POST /webhook, /webhook/{source}   404 unknown source
 //	  │ 1 body ≤ MaxBody ─────────── 413 payload too large
 //	  │   all bodies ≤ MaxInFlight ─ 503 too many bodies in flight
 //	  │ 2 X-Hub-Signature-256 ────── 401 missing signature | invalid signature
 //	  │ 3 X-GitHub-Event ─────────── 400 missing event type
 //	  │ 4 X-GitHub-Delivery ──────── 400 missing delivery id | invalid delivery id
 //	  │   JSON, or a form's payload  400 parse error
-//	  │ 5 route (pure)
+//	  │ 5 route (pure); whose the installation is, where there are several sources
 //	  ▼ 6 DeliveryLog.Accept ─────── 409 delivery id reused with another body
 //	  200 {"ok":true,…}              503 storage unavailable
 //

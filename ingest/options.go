@@ -62,6 +62,12 @@ type Options struct {
 	Config func() *github.Config
 	// Secrets returns the webhook secrets in force, the newest first.
 	Secrets func() []github.Secret
+	// Sources returns a further source by its name, as it is in force; nil:
+	// there are none.
+	Sources func(name string) (Source, bool)
+	// Owners says which source an installation belongs to; nil: the one that
+	// names it.
+	Owners Owners
 	// Access returns who may use the API; nil: open mode.
 	Access func() Access
 	// FamiliarName returns a familiar's display name; nil or "": its id.
@@ -94,6 +100,12 @@ func (o *Options) complete() error {
 		return errors.New("ingest needs webhook secrets")
 	case o.Registerer == nil || o.Gatherer == nil:
 		return errors.New("ingest needs a metrics registerer and gatherer")
+	}
+	if o.Sources == nil {
+		o.Sources = func(string) (Source, bool) { return Source{}, false }
+	}
+	if o.Owners == nil {
+		o.Owners = anyOwner{}
 	}
 	if o.Auditor == nil {
 		o.Auditor = noAudit{}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/belay-run/belay/ingest/github"
 	"github.com/belay-run/belay/kv"
 	"github.com/belay-run/belay/kv/operator"
 	"github.com/belay-run/belay/kv/outbox"
@@ -19,6 +20,23 @@ import (
 type DeliveryLog interface {
 	Accept(ctx context.Context, d task.Delivery) (kv.Accepted, error)
 }
+
+// Source is what a webhook endpoint verifies and routes by.
+type Source struct {
+	Config  *github.Config
+	Secrets []github.Secret // the newest first
+}
+
+// Owners says which source an installation belongs to: the one that names it,
+// if nobody did before. Its errors are a 503.
+type Owners interface {
+	Owner(ctx context.Context, installation int64, source string) (string, error)
+}
+
+// anyOwner are the Owners of a server with one source.
+type anyOwner struct{}
+
+func (anyOwner) Owner(_ context.Context, _ int64, source string) (string, error) { return source, nil }
 
 // Deliveries reads the log, newest first. Find and FindAll look among those
 // that the query would list. Errors: kv.ErrNotFound, kv.ErrCursor.

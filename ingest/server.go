@@ -58,7 +58,7 @@ const webhookPath = "/webhook"
 func (s *Server) publicRoutes() http.Handler {
 	r := s.router()
 	r.HandleFunc(webhookPath, s.webhook)
-	r.HandleFunc(webhookPath+"/{source}", s.unknownSource)
+	r.HandleFunc(webhookPath+"/{source}", s.sourceWebhook)
 	s.healthRoutes(r, publicReady, noWarnings)
 	if s.o.Operator != nil {
 		r.Mount("/api/operator", s.operatorRoutes(r))
@@ -95,11 +95,6 @@ func (s *Server) unrouted(r *chi.Mux, root chi.Routes) {
 		}
 		s.fail(w, errMethod)
 	})
-}
-
-func (s *Server) unknownSource(w http.ResponseWriter, _ *http.Request) {
-	s.metrics.reject(reasonSource)
-	s.fail(w, errUnknownSource)
 }
 
 // Timeouts of HTTPServer. The intake deadline, which is shorter, is set for

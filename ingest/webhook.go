@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-chi/chi/v5"
+
 	"github.com/belay-run/belay/ingest/github"
 	"github.com/belay-run/belay/kv"
 	"github.com/belay-run/belay/kv/task"
@@ -35,8 +37,25 @@ type wireAccepted struct {
 	Duplicate bool        `json:"duplicate,omitempty"`
 }
 
-// webhook answers POST /webhook: see the package comment for its steps.
+// webhook answers POST /webhook.
 func (s *Server) webhook(w http.ResponseWriter, r *http.Request) {
+	s.take(w, r, Source{Config: s.o.Config(), Secrets: s.o.Secrets()})
+}
+
+// sourceWebhook answers POST /webhook/{source}. Of a source that is not
+// configured nothing is read.
+func (s *Server) sourceWebhook(w http.ResponseWriter, r *http.Request) {
+	src, ok := s.o.Sources(chi.URLParam(r, "source"))
+	if !ok {
+		s.metrics.reject(reasonSource)
+		s.fail(w, errUnknownSource)
+		return
+	}
+	s.take(w, r, src)
+}
+
+// take answers a webhook of a source: see the package comment for its steps.
+func (s *Server) take(w http.ResponseWriter, r *http.Request, src Source) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		s.metrics.reject(reasonMethod)
@@ -47,7 +66,7 @@ func (s *Server) webhook(w http.ResponseWriter, r *http.Request) {
 	started := s.started(r, now)
 	s.metrics.requests.Inc()
 	defer s.metrics.requests.Dec()
-	acc, stored, err := s.intake(w, r, now, started)
+	acc, stored, err := s.intake(w, r, src, now, started)
 	s.traced(r, &acc, started, stored, err)
 	s.metrics.duration.Observe(s.o.Now().Sub(started).Seconds())
 	if err != nil {
@@ -60,9 +79,9 @@ func (s *Server) webhook(w http.ResponseWriter, r *http.Request) {
 // intake takes a webhook through every step. On an error the delivery is what
 // was known of it by then; on kv.ErrReused it is the one that came. stored is
 // when the log was asked, zero if it was not.
-func (s *Server) intake(w http.ResponseWriter, r *http.Request, now, started time.Time) (acc kv.Accepted, stored time.Time, err error) {
+func (s *Server) intake(w http.ResponseWriter, r *http.Request, src Source, now, started time.Time) (acc kv.Accepted, stored time.Time, err error) {
 	left := s.o.IntakeDeadline - now.Sub(started)
-	d, err := s.receive(w, r, now, left)
+	d, err := s.receive(w, r, src, now, left)
 	if err != nil {
 		return kv.Accepted{Delivery: d}, stored, err
 	}
@@ -70,6 +89,9 @@ func (s *Server) intake(w http.ResponseWriter, r *http.Request, now, started tim
 	left -= stored.Sub(now)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), left)
 	defer cancel()
+	if err = s.owned(ctx, &d); err != nil {
+		return kv.Accepted{Delivery: d}, stored, err
+	}
 	acc, err = s.o.Log.Accept(ctx, d)
 	if err == nil && acc.Delivery.Routing == "" {
 		err = errNoRouting
@@ -82,7 +104,7 @@ func (s *Server) intake(w http.ResponseWriter, r *http.Request, now, started tim
 
 // receive reads the body within left and makes the delivery of it. The body
 // is given back before the store is asked: a stalled store holds no bodies.
-func (s *Server) receive(w http.ResponseWriter, r *http.Request, now time.Time, left time.Duration) (task.Delivery, error) {
+func (s *Server) receive(w http.ResponseWriter, r *http.Request, src Source, now time.Time, left time.Duration) (task.Delivery, error) {
 	// net/http lifts the deadline by itself as soon as the body is read.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(left))
 	b, err := readBody(r, s.budget, s.o.MaxBody)
@@ -90,17 +112,16 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, now time.Time, 
 	if err != nil {
 		return task.Delivery{}, err
 	}
-	return s.routed(r.Header, b.buf, now)
+	return s.routed(src, r.Header, b.buf, now)
 }
 
 // routed verifies a body and makes the delivery of it: steps 2 to 5.
-func (s *Server) routed(h http.Header, raw []byte, now time.Time) (task.Delivery, error) {
-	secrets := s.o.Secrets()
-	secret, err := github.Verify(secrets, raw, h.Get(headerSignature))
+func (s *Server) routed(src Source, h http.Header, raw []byte, now time.Time) (task.Delivery, error) {
+	secret, err := github.Verify(src.Secrets, raw, h.Get(headerSignature))
 	if err != nil {
 		return task.Delivery{}, err
 	}
-	s.metrics.signed(secrets, secret)
+	s.metrics.signed(src.Secrets, secret)
 	d := task.Delivery{Event: strings.TrimSpace(h.Get(headerEvent))}
 	if d.Event == "" {
 		return d, errMissingEvent
@@ -116,10 +137,24 @@ func (s *Server) routed(h http.Header, raw []byte, now time.Time) (task.Delivery
 	if err != nil {
 		return d, err
 	}
-	out := github.Route(s.o.Config(), headers(h, &d), ev, now)
+	out := github.Route(src.Config, headers(h, &d), ev, now)
 	sum := sha256.Sum256(raw)
 	out.PayloadHash = hex.EncodeToString(sum[:])
 	return out, nil
+}
+
+// owned ignores a delivery of an installation that belongs to another source.
+// It is asked of all that passed the reasons before this one, so that the
+// first delivery of an installation decides whatever it is about.
+func (s *Server) owned(ctx context.Context, d *task.Delivery) error {
+	if reason, _ := d.Routing.Reason(); d.InstallationID == 0 || reason == task.Ping || reason == task.ForeignApp {
+		return nil
+	}
+	owner, err := s.o.Owners.Owner(ctx, d.InstallationID, d.Source)
+	if err == nil && owner != d.Source {
+		d.Task, d.Routing = nil, task.Ignored(task.ForeignInstallation)
+	}
+	return err
 }
 
 // headers are those that routing reads.

@@ -149,25 +149,6 @@ func (s *TaskStore) keys(ctx context.Context, filter string) ([]string, error) {
 	return out, nil
 }
 
-// installation is what belay keeps of an installation.
-type installation struct {
-	V         int       `json:"v"`
-	DeletedAt task.Time `json:"deleted_at,omitzero"`
-}
-
-// MarkDeleted notes that an installation was deleted; repeating it is harmless.
-func (s *TaskStore) MarkDeleted(ctx context.Context, id int64, at time.Time) error {
-	b, err := json.Marshal(installation{V: task.Version, DeletedAt: task.At(at)})
-	if err != nil {
-		return fmt.Errorf("encode installation: %w", err)
-	}
-	_, err = s.b.Create(ctx, InstallationKey(id), b, 0)
-	if errors.Is(err, ErrExists) {
-		return nil
-	}
-	return err
-}
-
 // pause is the value of a pause switch.
 type pause struct {
 	V  int       `json:"v"`

@@ -51,10 +51,12 @@ type App struct {
 	events    *kv.EventStore // nil without [operator] repo
 	reports   reports
 	issues    atomic.Pointer[consumers.Issues]
-	redeliver []*consumers.Redeliverer // none without an App
-	gates     *consumers.ReleaseGate   // nil without an App or [operator] repo
-	appClient *githubapp.Client        // nil without an App
-	github    *consumers.GitHub        // nil without an App
+	redeliver []*consumers.Redeliverer     // none without an App
+	gates     *consumers.ReleaseGate       // nil without an App or [operator] repo
+	appClient *githubapp.Client            // of the source `default`; nil without an App
+	clients   map[string]*githubapp.Client // of the sources with an App
+	github    *consumers.GitHub            // nil where no source has an App
+	owners    *kv.Owners
 	channels  map[string]relay.Channel // to GitHub, by their names; filled before anything is sent
 	redact    *redact.Redactor
 	tracer    trace.Tracer // nil where nothing is traced
@@ -62,8 +64,8 @@ type App struct {
 	check     *selfCheck
 
 	live    atomic.Pointer[inForce]
-	swap    sync.Mutex // held to put another in its place
-	login   string     // the App's, once known; under swap
+	swap    sync.Mutex        // held to put another in its place
+	logins  map[string]string // of the Apps, by source, once known; under swap
 	reloads reloads
 
 	http   *ingest.Server
@@ -87,7 +89,7 @@ func New(o Options) (*App, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	a := &App{o: o, log: o.Logger, reg: prometheus.NewRegistry(), failed: make(chan error, 3), channels: map[string]relay.Channel{}, redact: redact.New()}
+	a := &App{o: o, log: o.Logger, reg: prometheus.NewRegistry(), failed: make(chan error, 3), channels: map[string]relay.Channel{}, logins: map[string]string{}, redact: redact.New()}
 	a.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	a.view = view.New(o.Logger, o.Now)
 	a.reg.MustRegister(newViewCollector(a.view))
@@ -170,6 +172,7 @@ func (a *App) openStores(ctx context.Context) error {
 	if a.store, err = kv.OpenTaskStore(ctx, a.js); err != nil {
 		return err
 	}
+	a.owners = kv.NewOwners(a.store, a.deliv)
 	if a.audit, err = kv.OpenAuditLog(ctx, a.js, kv.AuditOptions{Logger: a.log, Now: a.o.Now, Redactor: a.redact, Installation: a.view.InstallationOf}); err != nil {
 		return err
 	}

@@ -12,13 +12,13 @@ import (
 	"github.com/belay-run/belay/kv/task"
 )
 
-// routing is what the webhook door needs of the configuration.
-func routing(c *config.Config) *github.Config {
+// routing is what the webhook door of a source needs of the configuration.
+func routing(c *config.Config, src config.NamedSource) *github.Config {
 	out := &github.Config{
-		Source: task.DefaultSource, AppConfigured: c.GitHub.AppID != 0, AppID: c.GitHub.AppID,
+		Source: src.Name, AppConfigured: src.AppID != 0, AppID: src.AppID,
 		ReviewFamiliar: c.Review.Familiar, ReviewPullRequest: c.Review.PullRequest,
 		IncludeDrafts: c.Review.IncludeDrafts, Lanes: github.AllLanes, DedupeDays: c.Storage.DedupeDays,
-		SurfacesReady: hasApp(c),
+		SurfacesReady: src.HasApp(),
 	}
 	for _, f := range c.Familiars {
 		out.Familiars = append(out.Familiars, routedFamiliar(f))
@@ -64,10 +64,10 @@ func installations(c *config.Config) map[int64]*github.Installation {
 	return out
 }
 
-// secrets names the webhook secrets by their place, the newest first.
-func secrets(c *config.Config) []github.Secret {
-	out := make([]github.Secret, len(c.GitHub.WebhookSecrets))
-	for i, s := range c.GitHub.WebhookSecrets {
+// secrets names the webhook secrets of a source by their place, the newest first.
+func secrets(src config.NamedSource) []github.Secret {
+	out := make([]github.Secret, len(src.WebhookSecrets))
+	for i, s := range src.WebhookSecrets {
 		out[i] = github.NewSecret(strconv.Itoa(i), []byte(s.Reveal()))
 	}
 	return out

@@ -2,7 +2,10 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/belay-run/belay/cmd/internal/config"
 	"github.com/belay-run/belay/consumers"
@@ -11,32 +14,28 @@ import (
 	"github.com/belay-run/belay/kv/task"
 )
 
-// hasApp reports whether a GitHub App is configured: its surfaces need both.
-func hasApp(c *config.Config) bool { return c.GitHub.HasApp() }
-
 // openGitHub makes the client of each source's App, and the channels that
-// close what ended tasks show; without an App, tasks run without surfaces. It
+// close what ended tasks show; without any App, tasks run without surfaces. It
 // asks nothing of GitHub.
 func (a *App) openGitHub(context.Context) error {
-	c := a.o.Config
-	if !hasApp(c) {
+	clients := map[string]*githubapp.Client{}
+	a.clients = clients
+	for _, src := range a.o.Config.AllSources() {
+		if !src.HasApp() {
+			continue
+		}
+		client, err := a.openApp(src)
+		if err != nil {
+			return fmt.Errorf("%w; next: mend the App of %s", err, src.Key)
+		}
+		clients[src.Name] = client
+	}
+	if len(clients) == 0 {
 		return nil
 	}
-	key, err := c.GitHub.AppKey()
-	if err != nil {
-		return err
-	}
-	client, err := githubapp.New(githubapp.Options{
-		AppID: c.GitHub.AppID, PrivateKey: key, APIURL: c.GitHub.APIURL, MarkerSecrets: c.GitHub.MarkerSecrets,
-		Issued: a.issued, Logger: a.log, Registerer: a.reg, Now: a.o.Now, Sleep: a.o.GitHubSleep,
-	})
-	if err != nil {
-		return err
-	}
-	a.appClient = client
-	a.cleanups.push("github", func(context.Context) error { client.Close(); return nil })
+	a.appClient = clients[task.DefaultSource]
 	a.github = consumers.NewGitHub(consumers.GitHubOptions{
-		Clients: map[string]*githubapp.Client{task.DefaultSource: client},
+		Clients: clients,
 		Name: func(id string) string {
 			if f, ok := a.conf().FamiliarByID(id); ok {
 				return f.DisplayName
@@ -44,10 +43,29 @@ func (a *App) openGitHub(context.Context) error {
 			return id
 		},
 	})
-	a.learnLogin(client)
 	a.channels[channelCheck] = a.github.CheckChannel(a.store, a.o.Now)
 	a.channels[channelComment] = a.github.CommentChannel(a.store, a.o.Now)
 	return nil
+}
+
+// openApp makes the client of a source's App. Its metrics have the source's
+// name, of which there are as many as the configuration may have.
+func (a *App) openApp(src config.NamedSource) (*githubapp.Client, error) {
+	key, err := src.AppKey()
+	if err != nil {
+		return nil, err
+	}
+	client, err := githubapp.New(githubapp.Options{
+		AppID: src.AppID, PrivateKey: key, APIURL: src.APIURL, MarkerSecrets: src.MarkerSecrets,
+		Issued: a.issued, Logger: a.log.With("source", src.Name), Now: a.o.Now, Sleep: a.o.GitHubSleep,
+		Registerer: prometheus.WrapRegistererWith(prometheus.Labels{"source": src.Name}, a.reg),
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.cleanups.push("github of "+src.Name, func(context.Context) error { client.Close(); return nil })
+	a.learnLogin(src.Name, client)
+	return client, nil
 }
 
 // surfaces are what the worker shows tasks by; none without an App.
@@ -73,7 +91,7 @@ const loginEvery = 30 * time.Second
 // events that the App itself caused, whatever the familiars are called. It
 // does not keep a start waiting: until it is known, the familiars' own names
 // tell.
-func (a *App) learnLogin(client *githubapp.Client) {
+func (a *App) learnLogin(source string, client *githubapp.Client) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -81,18 +99,18 @@ func (a *App) learnLogin(client *githubapp.Client) {
 		for {
 			login, err := client.Login(ctx)
 			if err == nil {
-				a.setLogin(login)
+				a.setLogin(source, login)
 				return
 			}
 			select {
 			case <-ctx.Done():
 				return
 			case <-time.After(loginEvery):
-				a.log.Warn("the App's login is not known yet", "class", "login", "err", err)
+				a.log.Warn("the App's login is not known yet", "class", "login", "source", source, "err", err)
 			}
 		}
 	}()
-	a.cleanups.push("login of the app", func(context.Context) error { cancel(); <-done; return nil })
+	a.cleanups.push("login of the App of "+source, func(context.Context) error { cancel(); <-done; return nil })
 }
 
-func (a *App) setLogin(login string) { a.learn(func() { a.login = login }) }
+func (a *App) setLogin(source, login string) { a.learn(func() { a.logins[source] = login }) }

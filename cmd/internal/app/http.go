@@ -109,6 +109,15 @@ func (l lateOutbox) Resolve(ctx context.Context, id outbox.ID, how outbox.Resolu
 	return l.a.outbox.Resolve(ctx, id, how, reason, by)
 }
 
+// Owner implements ingest.Owners. One source alone has nobody to dispute with,
+// and pays nothing for it.
+func (l late) Owner(ctx context.Context, installation int64, source string) (string, error) {
+	if len(l.a.conf().Sources) == 0 {
+		return source, nil
+	}
+	return l.a.owners.Owner(ctx, installation, source)
+}
+
 func (l late) OpenLog(id task.ID, attempt int) (io.ReadCloser, error) {
 	return l.a.exec.OpenLog(id, attempt)
 }
@@ -150,9 +159,10 @@ func (a *App) startHTTP(ctx context.Context) error {
 		Outbox: a.view, OutboxStore: lateOutbox{a}, Usage: a.view, Places: places{a},
 		Operator: a.operatorDesk(), Events: lateEvents{a},
 		Auditor: l, Trail: lateTrail{a},
-		Config:  func() *github.Config { return a.live.Load().routing },
-		Secrets: func() []github.Secret { return a.live.Load().secrets },
-		Access:  func() ingest.Access { return a.live.Load().access },
+		Config:  func() *github.Config { return a.source(task.DefaultSource).Config },
+		Secrets: func() []github.Secret { return a.source(task.DefaultSource).Secrets },
+		Sources: a.further, Owners: l,
+		Access: func() ingest.Access { return a.live.Load().access },
 		FamiliarName: func(id string) string {
 			f, _ := a.conf().FamiliarByID(id)
 			return f.DisplayName

@@ -28,7 +28,7 @@ func of(installation int64, payload string) string {
 func TestInstallationsAreRoutedAsConfigured(t *testing.T) {
 	t.Parallel()
 	c := config.Default("")
-	require.Nil(t, routing(c).Installations, "nobody is listed: whoever comes may use all")
+	require.Nil(t, routing(c, c.AllSources()[0]).Installations, "nobody is listed: whoever comes may use all")
 	c.Familiars = []config.Familiar{{ID: "cody"}, {ID: "nova"}}
 	c.Installations = []config.Installation{
 		listed(7, func(in *config.Installation) {
@@ -43,7 +43,7 @@ func TestInstallationsAreRoutedAsConfigured(t *testing.T) {
 			Allow: []string{"acme/*"}, Deny: []string{"acme/x"},
 		},
 		0: {Familiars: []github.Familiar{{ID: "cody"}, {ID: "nova"}}, Lanes: github.AllLanes, Reviews: true},
-	}, routing(c).Installations)
+	}, routing(c, c.AllSources()[0]).Installations)
 }
 
 // As soon as one installation is listed, another gets no task.

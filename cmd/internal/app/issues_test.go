@@ -62,7 +62,7 @@ func TestOT88ARequestBecomesAnIssueAndWork(t *testing.T) {
 	}
 	require.Equal(t, 200, r.do("GET", r.app.AdminURL()+"/readyz", "").status)
 
-	natstest.Eventually(t, "the App's login", func() bool { return r.app.live.Load().routing.AppLogin != "" })
+	natstest.Eventually(t, "the App's login", func() bool { return r.app.source("default").Config.AppLogin != "" })
 	event := func(number int, body string) string {
 		return fmt.Sprintf(`{"action":"labeled","label":{"name":"bug"},"installation":{"id":7},`+
 			`"repository":{"id":99,"name":"api","full_name":"acme/api","default_branch":"main","owner":{"login":"acme"}},`+

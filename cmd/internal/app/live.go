@@ -11,18 +11,26 @@ import (
 	"github.com/belay-run/belay/cmd/internal/config"
 	"github.com/belay-run/belay/consumers/relay"
 	"github.com/belay-run/belay/ingest"
-	"github.com/belay-run/belay/ingest/github"
+	"github.com/belay-run/belay/kv/task"
 )
 
 // inForce is a configuration and what is derived from it. It is never
 // changed: a reload puts another in its place.
 type inForce struct {
 	conf      *config.Config
-	routing   *github.Config
-	secrets   []github.Secret
+	sources   map[string]ingest.Source // by their names, `default` among them
 	access    ingest.Access
 	signers   []ingest.OperatorKey
 	callbacks map[string]relay.Channel // by the names of their channels
+}
+
+// source is what the door of a source verifies and routes by now.
+func (a *App) source(name string) ingest.Source { return a.live.Load().sources[name] }
+
+// further finds a source that is not `default`, whose door is another.
+func (a *App) further(name string) (ingest.Source, bool) {
+	src, ok := a.live.Load().sources[name]
+	return src, ok && name != task.DefaultSource
 }
 
 // conf is the configuration in force.
@@ -32,14 +40,20 @@ func (a *App) conf() *config.Config { return a.live.Load().conf }
 // change stay the ones they are.
 func (a *App) derive(c *config.Config) (*inForce, error) {
 	l := &inForce{
-		conf: c, routing: routing(c), secrets: secrets(c), access: access(c), signers: signers(c),
+		conf: c, sources: map[string]ingest.Source{}, access: access(c), signers: signers(c),
 		callbacks: map[string]relay.Channel{},
 	}
-	if a.deliv != nil {
-		l.routing.StoreSince = a.deliv.Since()
-		l.routing.Operator = a.operatorOf
+	for _, src := range c.AllSources() {
+		r := routing(c, src)
+		if a.deliv != nil {
+			r.StoreSince = a.deliv.Since()
+		}
+		if a.deliv != nil && src.Name == task.DefaultSource {
+			r.Operator = a.operatorOf // whose issues only its App creates
+		}
+		r.AppLogin = a.logins[src.Name]
+		l.sources[src.Name] = ingest.Source{Config: r, Secrets: secrets(src)}
 	}
-	l.routing.AppLogin = a.login
 	old := a.live.Load()
 	for _, cb := range c.Callbacks {
 		name := relay.CallbackChannel(cb.Name)

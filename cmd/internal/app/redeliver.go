@@ -7,25 +7,23 @@ import (
 
 	"github.com/belay-run/belay/cmd/internal/config"
 	"github.com/belay-run/belay/consumers"
-	"github.com/belay-run/belay/consumers/githubapp"
 	"github.com/belay-run/belay/kv"
-	"github.com/belay-run/belay/kv/task"
 )
 
 // openRedelivery makes what asks GitHub again for deliveries that did not
 // arrive, of each source with an App. It looks at nothing yet.
 func (a *App) openRedelivery(ctx context.Context) error {
-	if a.appClient == nil || !a.o.Config.Redelivery.Enabled {
+	if !a.o.Config.Redelivery.Enabled {
 		return nil
 	}
-	for source, client := range map[string]*githubapp.Client{task.DefaultSource: a.appClient} {
+	for source, client := range a.clients {
 		store, err := kv.OpenRedeliveryStore(ctx, a.js)
 		if err != nil {
 			return err
 		}
 		store.SetHooks(a.o.StoreHooks)
 		a.redeliver = append(a.redeliver, consumers.NewRedeliverer(consumers.RedelivererOptions{
-			Source: source, GitHub: client, Log: a.deliv, Store: store, Leader: lone{}, Wants: a.wants,
+			Source: source, GitHub: client, Log: a.deliv, Store: store, Leader: lone{}, Wants: a.wants(source),
 			Every: a.o.Config.Redelivery.Every, MaxAge: a.o.Config.Redelivery.MaxAge,
 			Now: a.o.Now, Sleep: a.o.GitHubSleep, Logger: a.log,
 			Registerer: prometheus.WrapRegistererWith(prometheus.Labels{"source": source}, a.reg),
@@ -43,14 +41,16 @@ func (a *App) startRedelivery() {
 	}
 }
 
-// wants says which deliveries matter by the routing in force. What an
-// installation sent that is deleted by now does not.
-func (a *App) wants(event, action string, installation int64) bool {
-	return a.live.Load().routing.Wants(event, action, installation) && !a.view.Uninstalled(installation)
+// wants says which deliveries of a source matter by the routing in force. What
+// an installation sent that is deleted by now does not.
+func (a *App) wants(source string) consumers.Wants {
+	return func(event, action string, installation int64) bool {
+		return a.source(source).Config.Wants(event, action, installation) && !a.view.Uninstalled(installation)
+	}
 }
 
-// Wants says which deliveries matter by a configuration.
-func Wants(c *config.Config) consumers.Wants { return routing(c).Wants }
+// Wants says which deliveries of the source `default` matter by a configuration.
+func Wants(c *config.Config) consumers.Wants { return routing(c, c.AllSources()[0]).Wants }
 
 // lone is the leader where there is no other.
 type lone struct{}

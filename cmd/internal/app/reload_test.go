@@ -29,11 +29,11 @@ func TestReloadKeepsTheAppsLogin(t *testing.T) {
 	t.Parallel()
 	gh := stand(t)
 	r := newRig(t, onGitHub(gh)).start()
-	natstest.Eventually(t, "the login to be known", func() bool { return r.app.live.Load().routing.AppLogin == gh.Login() })
-	since := r.app.live.Load().routing.StoreSince
+	natstest.Eventually(t, "the login to be known", func() bool { return r.app.source("default").Config.AppLogin == gh.Login() })
+	since := r.app.source("default").Config.StoreSince
 	require.False(t, since.IsZero())
 	r.reload(func(c *config.Config) { c.Familiars[0].TriggerLabels = []string{"other"} })
-	require.Equal(t, since, r.app.live.Load().routing.StoreSince)
+	require.Equal(t, since, r.app.source("default").Config.StoreSince)
 	require.Equal(t, "self", r.post("issue_comment", uuid.NewString(), commented(1, gh.Login(), "@belay fix it")).text("ignored"))
 	require.Equal(t, "unroutable", r.post("issues", uuid.NewString(), issue(2)).text("ignored"), "the labels are the new ones")
 }

@@ -122,7 +122,7 @@ func (a *App) running(ctx context.Context) *doctor.Running {
 	r := &doctor.Running{
 		OldestPending: counts.OldestPending, Unknown: counts.Unknown, Unreadable: a.view.Poisoned(),
 		PauseError:   a.store.PauseError(ctx),
-		LoginUnknown: a.appClient != nil && a.live.Load().routing.AppLogin == "",
+		LoginUnknown: a.loginUnknown(),
 	}
 	for _, c := range a.probe.Ready(ctx) {
 		r.Stalled = append(r.Stalled, doctor.Stall{Name: c.Name, Message: c.Message, Next: c.Next})
@@ -133,4 +133,14 @@ func (a *App) running(ctx context.Context) *doctor.Running {
 		}
 	}
 	return r
+}
+
+// loginUnknown reports whether the App of a source has not said its login yet.
+func (a *App) loginUnknown() bool {
+	for _, src := range a.live.Load().sources {
+		if src.Config.SurfacesReady && src.Config.AppLogin == "" {
+			return true
+		}
+	}
+	return false
 }

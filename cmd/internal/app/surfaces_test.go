@@ -181,7 +181,7 @@ func TestTheAppsOwnEventsAreItsOwn(t *testing.T) {
 	gh := stand(t)
 	r := newRig(t, onGitHub(gh)).start()
 	require.NotEqual(t, gh.Login(), r.cfg.Familiars[0].BotUsername)
-	natstest.Eventually(t, "the login to be known", func() bool { return r.app.live.Load().routing.AppLogin == gh.Login() })
+	natstest.Eventually(t, "the login to be known", func() bool { return r.app.source("default").Config.AppLogin == gh.Login() })
 	require.Equal(t, "self", r.post("issue_comment", uuid.NewString(), commented(1, gh.Login(), "@belay fix it")).text("ignored"))
 }
 

@@ -32,6 +32,7 @@ type Config struct {
 	Familiars  []Familiar `toml:"familiars" live:"yes"`
 	Callbacks  []Callback `toml:"callbacks" live:"yes"`
 	Rules      []Rule     `toml:"rules" live:"yes"`
+	Sources    []Source   `toml:"sources"`
 	// Installations are all that may use belay; none: whoever reaches it.
 	Installations []Installation `toml:"installations" live:"yes"`
 

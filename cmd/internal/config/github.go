@@ -33,22 +33,27 @@ func (g GitHub) AppKey() ([]byte, error) {
 
 func (c *Config) validateGitHub(p *problems) {
 	g := c.GitHub
-	validateAPIURL(p, g.APIURL)
-	if p.ok("github.webhook_url") && g.WebhookURL != "" && !isURL(g.WebhookURL, "https", "http") {
-		p.add("github.webhook_url", quote(g.WebhookURL), "is not an http address", `write the one that GitHub reaches, such as "https://belay.example/webhook"`)
-	}
-	c.validateApp(p)
-	c.validateSecrets(p, "github.webhook_secret", g.WebhookSecrets)
-	c.validateSecrets(p, "github.marker_secret", g.MarkerSecrets)
+	c.validateApp(p, "github", g)
 	if p.ok("github.webhook_secrets", "github.webhook_secret_files") && len(g.WebhookSecrets) == 0 && !c.Embedded() {
 		p.add(c.secretKey("github.webhook_secret"), "", "are not set",
 			"set them: processes that share a NATS server have to share a secret, so belay makes none")
 	}
 }
 
+// validateApp checks the keys that [github] and a source have.
+func (c *Config) validateApp(p *problems, key string, g GitHub) {
+	validateAPIURL(p, key+".api_url", g.APIURL)
+	if url := key + ".webhook_url"; p.ok(url) && g.WebhookURL != "" && !isURL(g.WebhookURL, "https", "http") {
+		p.add(url, quote(g.WebhookURL), "is not an http address", `write the one that GitHub reaches, such as "https://belay.example/webhook"`)
+	}
+	validateKey(p, key, g)
+	c.validateSecrets(p, key+".webhook_secret", g.WebhookSecrets)
+	c.validateSecrets(p, key+".marker_secret", g.MarkerSecrets)
+}
+
 // validateAPIURL refuses a base that tokens must not be sent to.
-func validateAPIURL(p *problems, text string) {
-	const key, next = "github.api_url", `write one such as "https://api.github.com", or "https://HOST/api/v3/" for GitHub Enterprise Server`
+func validateAPIURL(p *problems, key, text string) {
+	const next = `write one such as "https://api.github.com", or "https://HOST/api/v3/" for GitHub Enterprise Server`
 	if !p.ok(key) {
 		return
 	}
@@ -68,10 +73,9 @@ func isLoopbackHost(host string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// validateApp checks that the App has an id and one key.
-func (c *Config) validateApp(p *problems) {
-	g := c.GitHub
-	const id, text, file = "github.app_id", "github.private_key", "github.private_key_file"
+// validateKey checks that an App has an id and one key.
+func validateKey(p *problems, at string, g GitHub) {
+	id, text, file := at+".app_id", at+".private_key", at+".private_key_file"
 	if !p.ok(id, text, file) {
 		return
 	}
@@ -84,7 +88,7 @@ func (c *Config) validateApp(p *problems) {
 	case g.AppID == 0 && set:
 		p.add(id, "0", "is not set, but "+key+" is", "write the App's id, as its settings page shows it")
 	case g.AppID != 0 && !set:
-		p.add(file, "", "is not set, but github.app_id is", "name the .pem file that GitHub gave you for the App")
+		p.add(file, "", "is not set, but "+id+" is", "name the .pem file that GitHub gave you for the App")
 	case g.PrivateKey != "" && g.PrivateKeyFile != "":
 		p.add(file, quote(g.PrivateKeyFile), "is set beside "+text, "keep one of the two")
 	}

@@ -97,7 +97,7 @@ func TestExampleLoads(t *testing.T) {
 	require.Equal(t, plain.Server, c.Server)
 
 	all := comments.ReplaceAllString(Example, "$1")
-	all = regexp.MustCompile(`(?m)^# (\[\[(callbacks|installations|rules|operator\.keys|api\.tenants)\]\])$`).ReplaceAllString(all, "$1")
+	all = regexp.MustCompile(`(?m)^# (\[\[(callbacks|installations|rules|sources|operator\.keys|api\.tenants)\]\])$`).ReplaceAllString(all, "$1")
 	all = regexp.MustCompile(`(?m)^(config|private_key|[a-z_]*secret_files|service_token_file|bearer_file|secret_file|token_file) = .*\n`).ReplaceAllString(all, "")
 	all = strings.Replace(all, `mode = "open"`, `mode = "token"`, 1)
 	c, err = load(t, all)
@@ -108,6 +108,7 @@ func TestExampleLoads(t *testing.T) {
 	require.Equal(t, 10*time.Second, c.Callbacks[0].Timeout)
 	require.Equal(t, "worker", c.Operator.Keys[0].ID)
 	require.Equal(t, "branch", c.Rules[0].Supersede)
+	require.EqualValues(t, 234567, c.Sources[0].AppID)
 	require.Equal(t, "acme", c.Operator.Tenants["acme/site"])
 	require.Equal(t, Limits{MaxConcurrent: 2, MaxTasksPerDay: 200}, c.Installations[0].Limits)
 }

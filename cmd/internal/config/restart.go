@@ -18,6 +18,10 @@ func restartKeys(prefix string, a, b reflect.Value) []string {
 		case name == "" || name == "-" || live:
 		case f.Type.Kind() == reflect.Struct:
 			out = append(out, restartKeys(prefix+name+".", a.Field(i), b.Field(i))...)
+		case isList(f.Type) && a.Field(i).Len() == b.Field(i).Len(): // a part of one may be live
+			for j := range a.Field(i).Len() {
+				out = append(out, restartKeys(listKey(prefix+name, j)+".", a.Field(i).Index(j), b.Field(i).Index(j))...)
+			}
 		case !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()):
 			out = append(out, prefix+name)
 		}

@@ -127,6 +127,11 @@ func (c *Config) readSecretFiles(p *problems) {
 		c.readSecrets(p, key+".secret", &b.Secrets, b.SecretFiles)
 		c.readToken(p, key+".bearer", &b.Bearer, b.BearerFile)
 	}
+	for i := range c.Sources {
+		s, key := &c.Sources[i], listKey("sources", i)
+		c.readSecrets(p, key+".webhook_secret", &s.WebhookSecrets, s.WebhookSecretFiles)
+		c.readSecrets(p, key+".marker_secret", &s.MarkerSecrets, s.MarkerSecretFiles)
+	}
 	for i := range c.Operator.Keys {
 		k := &c.Operator.Keys[i]
 		c.readToken(p, listKey("operator.keys", i)+".secret", &k.Secret, k.SecretFile)

@@ -19,6 +19,7 @@ func (c *Config) validate(p *problems) {
 	c.validateStorage(p)
 	c.validateNATS(p)
 	c.validateGitHub(p)
+	c.validateSources(p)
 	c.validateWorker(p)
 	c.validateAPI(p)
 	c.validateAPITenants(p)
