@@ -9,6 +9,7 @@ import (
 	"github.com/belay-run/belay/cmd/internal/config"
 	"github.com/belay-run/belay/cmd/internal/doctor"
 	"github.com/belay-run/belay/consumers/githubapp"
+	"github.com/belay-run/belay/kv/task"
 )
 
 // appCommand is `belay app`.
@@ -18,6 +19,7 @@ func (c *cli) appCommand() *cobra.Command {
 
 func (c *cli) manifestCommand() *cobra.Command {
 	var o githubapp.ManifestOptions
+	var source string
 	cmd := &cobra.Command{
 		Use:   "manifest",
 		Short: "Print the manifest of the GitHub App that the configuration needs",
@@ -33,7 +35,7 @@ says what to switch on.`,
 			if err != nil {
 				return err
 			}
-			if err := completeManifest(&o, cfg); err != nil {
+			if err := completeManifest(&o, cfg, source); err != nil {
 				return err
 			}
 			b, err := githubapp.Manifest(doctor.Routes(cfg), o)
@@ -45,7 +47,8 @@ says what to switch on.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.WebhookURL, "webhook-url", "", "`address` at which GitHub reaches belay (default: webhook_url of [github])")
+	f.StringVar(&o.WebhookURL, "webhook-url", "", "`address` at which GitHub reaches belay (default: webhook_url of the source)")
+	f.StringVar(&source, "source", task.DefaultSource, "`name` of the source whose App it is; default is [github]")
 	f.StringVar(&o.Name, "name", "", "the App's `name`, unique on GitHub (default: that of the first familiar's login)")
 	f.StringVar(&o.URL, "url", "", "the App's home `page` (default: the webhook's host)")
 	f.BoolVar(&o.Public, "public", false, "others may install it too")
@@ -53,14 +56,18 @@ says what to switch on.`,
 }
 
 // completeManifest takes from the configuration what the command line left out.
-func completeManifest(o *githubapp.ManifestOptions, cfg *config.Config) error {
+func completeManifest(o *githubapp.ManifestOptions, cfg *config.Config, source string) error {
+	src, ok := cfg.SourceByName(source)
+	if !ok {
+		return unknownSource(cfg, source, "")
+	}
 	const next = "write the address at which GitHub reaches belay, such as https://belay.example/webhook"
 	key := "--webhook-url"
 	if o.WebhookURL == "" {
-		key, o.WebhookURL = "github.webhook_url", cfg.GitHub.WebhookURL
+		key, o.WebhookURL = src.Key+".webhook_url", src.WebhookURL
 	}
 	if o.WebhookURL == "" {
-		return usageError("github.webhook_url is not set: %s, or pass it as --webhook-url", next)
+		return usageError("%s is not set: %s, or pass it as --webhook-url", key, next)
 	}
 	u, err := url.Parse(o.WebhookURL)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {

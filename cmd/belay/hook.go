@@ -18,6 +18,7 @@ import (
 
 // hook is one webhook to send.
 type hook struct {
+	source string // "" is task.DefaultSource
 	event  string // with its action
 	id     string
 	body   []byte
@@ -31,7 +32,11 @@ func (a *apiClient) deliver(ctx context.Context, h *hook) (answer, error) {
 	if h.form {
 		body, media = []byte(url.Values{"payload": {string(h.body)}}.Encode()), "application/x-www-form-urlencoded"
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.base+"/webhook", bytes.NewReader(body))
+	path := "/webhook"
+	if h.source != "" && h.source != task.DefaultSource {
+		path += "/" + url.PathEscape(h.source)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.base+path, bytes.NewReader(body))
 	if err != nil {
 		return answer{}, fmt.Errorf("make request: %w", err)
 	}
@@ -114,6 +119,8 @@ var hints = map[task.Reason]string{
 	task.TooOld:         "by its own times it is older than dedupe_days",
 	task.Self:           "the sender is a familiar",
 	task.ForeignApp:     "it names another App than app_id",
+
+	task.ForeignInstallation: "the installation belongs to the source that brought its first delivery: name it with --source",
 }
 
 // refusedHook makes an error of an answer of /webhook.
@@ -125,7 +132,7 @@ func (a *apiClient) refusedHook(ans answer) *apiError {
 	case http.StatusConflict:
 		e.next = "leave --delivery out for a fresh id"
 	case http.StatusNotFound:
-		e.next = "check --server"
+		e.next = "check --server and --source"
 	}
 	return e
 }

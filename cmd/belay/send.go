@@ -12,6 +12,7 @@ import (
 
 	"github.com/belay-run/belay/cmd/internal/config"
 	"github.com/belay-run/belay/kv/redact"
+	"github.com/belay-run/belay/kv/task"
 )
 
 // sendFlags are the flags of `belay send`.
@@ -23,6 +24,7 @@ type sendFlags struct {
 	delivery   string
 	secret     string
 	secretFile string
+	source     string
 	count      int
 }
 
@@ -39,7 +41,8 @@ func (c *cli) sendCommand() *cobra.Command {
 		Example: "  belay send issues.labeled\n" +
 			"  belay send issues.labeled --set issue.title='Add a test' --set issue.number=43\n" +
 			"  belay send pull_request.synchronize --count 5\n" +
-			"  belay send push --file payload.json --form",
+			"  belay send push --file payload.json --form\n" +
+			"  belay send issues.labeled --source acme",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usageError("belay send needs one event, such as issues.labeled")
@@ -56,6 +59,7 @@ func (c *cli) sendCommand() *cobra.Command {
 	flags.StringVar(&f.delivery, "delivery", "", "delivery `id` (default: a fresh one)")
 	flags.StringVar(&f.secret, "secret", "", "webhook `secret`; others on this host can see it, --secret-file they can not")
 	flags.StringVar(&f.secretFile, "secret-file", "", "`file` with the webhook secret")
+	flags.StringVar(&f.source, "source", task.DefaultSource, "`name` of the source: its address, and its secret of the configuration")
 	flags.IntVar(&f.count, "count", 1, "how many to send, one after the other; with --delivery the same again")
 	cmd.MarkFlagsMutuallyExclusive("secret", "secret-file")
 	cmd.MarkFlagsMutuallyExclusive("raw", "set")
@@ -93,7 +97,7 @@ func (c *cli) send(cmd *cobra.Command, event string, f *sendFlags) error {
 	var body []byte // of one delivery id it stays the same, as when GitHub redelivers
 	refused := 0
 	for range f.count {
-		h := hook{event: event, form: f.form, secret: secret, id: f.delivery}
+		h := hook{source: f.source, event: event, form: f.form, secret: secret, id: f.delivery}
 		if h.id == "" {
 			h.id = uuid.NewString()
 		}
@@ -132,6 +136,9 @@ func (f *sendFlags) webhookSecret(cfg *config.Config) (redact.Secret, error) {
 		}
 		return s, nil
 	}
+	if f.source != task.DefaultSource {
+		return f.sourceSecret(cfg)
+	}
 	err := cfg.UseSecretFile()
 	if errors.Is(err, config.ErrNoSecret) {
 		return "", fmt.Errorf("%w: start `belay serve` once in this folder, which makes one, or name it with --secret-file", err)
@@ -140,6 +147,24 @@ func (f *sendFlags) webhookSecret(cfg *config.Config) (redact.Secret, error) {
 		return "", err
 	}
 	return cfg.GitHub.WebhookSecrets[0], nil
+}
+
+// sourceSecret is the first secret of a source of the configuration.
+func (f *sendFlags) sourceSecret(cfg *config.Config) (redact.Secret, error) {
+	src, ok := cfg.SourceByName(f.source)
+	if !ok || len(src.WebhookSecrets) == 0 {
+		return "", unknownSource(cfg, f.source, "or name its secret with --secret-file")
+	}
+	return src.WebhookSecrets[0], nil
+}
+
+// unknownSource says which sources there are, and what to do beside naming one.
+func unknownSource(cfg *config.Config, name, next string) error {
+	var names []string
+	for _, s := range cfg.AllSources() {
+		names = append(names, s.Name)
+	}
+	return usageError("--source %s: the configuration has no such source: name one of %s%s", name, strings.Join(names, ", "), strings.TrimSuffix(", "+next, ", "))
 }
 
 // read reads the file of --file, nil when there is none.
