@@ -338,3 +338,12 @@ func TestRulesOnlyAdd(t *testing.T) {
 		require.False(t, cfg.AppConfigured && got.InstallationID == 0)
 	})
 }
+
+// A rule makes no task for an installation that may not use its familiar.
+func TestRulesOfAnInstallation(t *testing.T) {
+	t.Parallel()
+	cfg := ruling(Rule{Name: "theirs", Event: "push", Familiar: "nova"}, Rule{Name: "ours", Event: "push", Familiar: "cody"})
+	cfg.Installations = hosted().Installations // of 10, which has cody alone
+	require.Equal(t, "ours", requireTask(t, routed(t, cfg, "push", pushEvent("refs/heads/main"))).Rule.Name)
+	requireIgnored(t, task.Scope, routed(t, cfg, "push", from(11, pushEvent("refs/heads/main"))))
+}

@@ -39,3 +39,14 @@ func TestG13WithoutAnInstallationNothingIsAskedForAgain(t *testing.T) {
 	cfg.AppConfigured = false
 	require.True(t, cfg.Wants("issues", "labeled", 0))
 }
+
+// What only a rule makes a task of is wanted as well.
+func TestWantsWhatRulesRoute(t *testing.T) {
+	t.Parallel()
+	cfg := ruling(Rule{Event: "push"}, Rule{Event: "workflow_job", Actions: []string{"completed"}})
+	require.True(t, cfg.Wants("push", "", 10))
+	require.True(t, cfg.Wants("workflow_job", "completed", 10))
+	require.False(t, cfg.Wants("workflow_job", "queued", 10))
+	require.False(t, cfg.Wants("push", "", 0), "it would be ignored for want of an installation")
+	require.False(t, cfg.Wants("star", "created", 10))
+}
