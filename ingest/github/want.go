@@ -7,7 +7,23 @@ import "slices"
 // tell of an uninstallation. What is not wanted would only be recorded as
 // ignored, for want of an installation too (G13).
 func (c *Config) Wants(event, action string, installation int64) bool {
-	_, ok := routes[event][action] // where a push, which has no action, makes no task by itself
-	ok = ok && event != "push" || slices.ContainsFunc(c.Rules, func(r Rule) bool { return r.Event == event && some(r.Actions, action) })
-	return ok && (installation != 0 || !c.AppConfigured)
+	if installation == 0 && c.AppConfigured {
+		return false
+	}
+	if event == "installation" {
+		return action == "deleted"
+	}
+	if _, listed := c.Installations[installation]; len(c.Installations) > 0 && !listed {
+		return false
+	}
+	for i := range c.Rules {
+		if r := &c.Rules[i]; r.Event == event && (len(r.Actions) == 0 || slices.Contains(r.Actions, action)) {
+			return true
+		}
+	}
+	if event == "push" { // makes no task by itself
+		return false
+	}
+	_, ok := routes[event][action]
+	return ok
 }

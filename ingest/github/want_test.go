@@ -40,13 +40,17 @@ func TestG13WithoutAnInstallationNothingIsAskedForAgain(t *testing.T) {
 	require.True(t, cfg.Wants("issues", "labeled", 0))
 }
 
-// What only a rule makes a task of is wanted as well.
-func TestWantsWhatRulesRoute(t *testing.T) {
+// TestG33RulesAndInstallationsSayWhatIsWanted: as routing does.
+func TestG33RulesAndInstallationsSayWhatIsWanted(t *testing.T) {
 	t.Parallel()
-	cfg := ruling(Rule{Event: "push"}, Rule{Event: "workflow_job", Actions: []string{"completed"}})
+	cfg := config()
+	cfg.Rules = []Rule{{Event: "push"}, {Event: "workflow_job", Actions: []string{"completed"}}}
 	require.True(t, cfg.Wants("push", "", 10))
 	require.True(t, cfg.Wants("workflow_job", "completed", 10))
 	require.False(t, cfg.Wants("workflow_job", "queued", 10))
-	require.False(t, cfg.Wants("push", "", 0), "it would be ignored for want of an installation")
-	require.False(t, cfg.Wants("star", "created", 10))
+	cfg.Installations = map[int64]*Installation{10: {}}
+	require.True(t, cfg.Wants("push", "", 10))
+	require.False(t, cfg.Wants("push", "", 11))
+	require.False(t, cfg.Wants("issues", "labeled", 11))
+	require.True(t, cfg.Wants("installation", "deleted", 11), "its tasks have to go, listed or not")
 }

@@ -22,9 +22,15 @@ func (a *App) openRedelivery(ctx context.Context) error {
 			return err
 		}
 		store.SetHooks(a.o.StoreHooks)
+		lease, err := kv.OpenLease(ctx, a.js, kv.LeaseOptions{
+			Name: leaseOf(source), Boot: a.o.Boot, Alone: a.o.Config.Embedded(), Logger: a.log,
+		})
+		if err != nil {
+			return err
+		}
 		a.redeliver = append(a.redeliver, consumers.NewRedeliverer(consumers.RedelivererOptions{
-			Source: source, GitHub: client, Log: a.deliv, Store: store, Leader: lone{}, Wants: a.wants(source),
-			Every: a.o.Config.Redelivery.Every, MaxAge: a.o.Config.Redelivery.MaxAge,
+			Source: source, GitHub: client, Log: a.deliv, Store: store, Leader: lease, Wants: a.wants(source),
+			Every: a.o.Config.Redelivery.Every, MaxAge: a.conf().Redelivery.MaxAge,
 			Now: a.o.Now, Sleep: a.o.GitHubSleep, Logger: a.log,
 			Registerer: prometheus.WrapRegistererWith(prometheus.Labels{"source": source}, a.reg),
 		}))
@@ -52,8 +58,10 @@ func (a *App) wants(source string) consumers.Wants {
 // Wants says which deliveries of the source `default` matter by a configuration.
 func Wants(c *config.Config) consumers.Wants { return routing(c, c.AllSources()[0]).Wants }
 
-// lone is the leader where there is no other.
-type lone struct{}
-
-// Run calls f once, for as long as ctx lasts.
-func (lone) Run(ctx context.Context, f func(context.Context)) { f(ctx) }
+// leaseOf names the lease under which a source's deliveries are looked at.
+func leaseOf(source string) string {
+	if source == task.DefaultSource {
+		return "redeliver"
+	}
+	return "redeliver-" + source
+}
