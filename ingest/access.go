@@ -158,7 +158,7 @@ func (s *Server) deny(r *http.Request, who string) error {
 // missed notes that a tenant wanted to change what is not there, or not its
 // own: nobody but the trail is told of a difference.
 func (s *Server) missed(r *http.Request, c Caller, err error) error {
-	if c.Scope.Installation != nil && (errors.Is(err, errUnknownTask) || errors.Is(err, errOutbox)) {
+	if c.Scope.Installation != nil && (errors.Is(err, errUnknownTask) || errors.Is(err, errOutbox) || errors.Is(err, errDelivery)) {
 		s.o.Auditor.Denied(auditedPath(r), c.Name)
 	}
 	return err

@@ -45,6 +45,9 @@ func (s *Server) apiRoutes(root chi.Routes) http.Handler {
 	if s.o.Deliveries != nil {
 		r.Get("/github/deliveries", s.read("deliveries", s.listDeliveries))
 		r.Get("/github/deliveries/{id}", s.read("delivery", s.showDelivery))
+		if s.o.Payloads != nil {
+			r.Post("/github/deliveries/{id}/replay", s.handle(s.replayDelivery))
+		}
 		if s.o.Tasks != nil && s.o.TaskStore != nil {
 			r.Get("/github/explain/{id}", s.read("explanation", s.explain))
 		}

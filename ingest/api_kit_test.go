@@ -143,5 +143,6 @@ func (d *door) scoped() http.Handler {
 	r.Get("/deliveries", d.handle(d.listDeliveries))
 	r.Get("/deliveries/{id}", d.handle(d.showDelivery))
 	r.Get("/explain/{id}", d.handle(d.explain))
+	r.Post("/deliveries/{id}/replay", d.handle(d.replayDelivery))
 	return r
 }

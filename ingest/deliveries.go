@@ -2,12 +2,8 @@ package ingest
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
-	"github.com/go-chi/chi/v5"
-
-	"github.com/belay-run/belay/ingest/github"
 	"github.com/belay-run/belay/kv"
 )
 
@@ -47,16 +43,9 @@ func (s *Server) listDeliveries(w http.ResponseWriter, r *http.Request, c Caller
 }
 
 func (s *Server) showDelivery(w http.ResponseWriter, r *http.Request, c Caller) error {
-	id, err := github.ParseDeliveryID(chi.URLParam(r, "id"))
-	if err != nil {
-		return errDelivery
-	}
 	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
 	defer cancel()
-	l, err := s.o.Deliveries.Find(ctx, id, kv.DeliveryQuery{Installation: c.Scope.Installation, Repos: c.Scope.Repos})
-	if errors.Is(err, kv.ErrNotFound) || err == nil && !c.Scope.sees(l.InstallationID, l.Repo) {
-		return errDelivery
-	}
+	l, err := s.findDelivery(ctx, r, c)
 	if err != nil {
 		return err
 	}

@@ -134,11 +134,13 @@ type wireDelivery struct {
 	PayloadHash  string          `json:"payloadHash"`
 	ReceivedAt   task.Time       `json:"receivedAt"`
 	Seq          uint64          `json:"seq"`
+	// ReplayOf is the delivery that was routed again for this one.
+	ReplayOf task.DeliveryID `json:"replayOf,omitempty"`
 }
 
 func deliveryOf(l *kv.Logged) wireDelivery {
 	return wireDelivery{
 		ID: l.ID, Source: l.Source, Event: l.Event, Action: l.Action, Installation: l.InstallationID, Repo: l.Repo,
-		Routing: l.Routing, PayloadHash: l.PayloadHash, ReceivedAt: l.ReceivedAt, Seq: l.Seq,
+		Routing: l.Routing, PayloadHash: l.PayloadHash, ReceivedAt: l.ReceivedAt, Seq: l.Seq, ReplayOf: l.ReplayOf,
 	}
 }

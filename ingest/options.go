@@ -34,6 +34,8 @@ type Options struct {
 	Deliveries Deliveries
 	Commands   Commands
 	Logs       Logs
+	// Payloads reads again what is to be replayed.
+	Payloads Payloads
 	// Outbox and OutboxStore answer what is sent out; both or none.
 	Outbox      OutboxList
 	OutboxStore OutboxStore

@@ -181,6 +181,7 @@ const (
 	AuditResume   = "resume"
 	AuditConflict = "conflict"
 	AuditResolve  = "resolve"
+	AuditReplay   = "replay"
 
 	AuditPropose   = "operator_propose"
 	AuditConfirm   = "operator_confirm"

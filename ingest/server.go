@@ -3,6 +3,7 @@ package ingest
 import (
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,8 +22,10 @@ type Server struct {
 	origin   *http.CrossOriginProtection
 	store    storeProbe
 	draining atomic.Bool
-	public   http.Handler
-	admin    http.Handler
+	// replaying is held by the one replay that is under way.
+	replaying sync.Mutex
+	public    http.Handler
+	admin     http.Handler
 }
 
 // New makes a server and registers its metrics. It refuses options that

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -23,6 +24,7 @@ type deliveryItem struct {
 	PayloadHash  string `json:"payloadHash"`
 	ReceivedAt   string `json:"receivedAt"`
 	Seq          uint64 `json:"seq"`
+	ReplayOf     string `json:"replayOf"`
 }
 
 // event is the event with its action.
@@ -35,9 +37,10 @@ func (d *deliveryItem) event() string {
 
 // deliveriesCommand is `belay deliveries`.
 func (c *cli) deliveriesCommand() *cobra.Command {
-	return group("deliveries", "List and show deliveries",
+	return group("deliveries", "List, show and replay deliveries",
 		c.serverFlag(c.deliveriesListCommand()),
 		c.serverFlag(c.deliveriesShowCommand()),
+		c.serverFlag(c.deliveriesReplayCommand()),
 	)
 }
 
@@ -75,6 +78,49 @@ func (c *cli) deliveriesShowCommand() *cobra.Command {
 	}
 }
 
+func (c *cli) deliveriesReplayCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "replay ID",
+		Short: "Route an ignored delivery once more, by the configuration in force",
+		Long: `Has belay read an ignored delivery's payload from GitHub again, which keeps it
+for three days, and route it by the configuration in force, as a delivery of its
+own: for one that was ignored before the configuration was corrected. It makes
+one task, however often it is replayed. A delivery that made a task is refused:
+"belay tasks retry" runs that again. What never arrived is for "belay redeliver".`,
+		Args: oneID("delivery"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a, err := c.dial()
+			if err != nil {
+				return err
+			}
+			ans, err := a.post(cmd.Context(), deliveriesPath+"/"+url.PathEscape(args[0])+"/replay", struct{}{})
+			if err != nil {
+				return withNext(err, http.StatusNotFound, "`belay deliveries ls` lists those there are, `belay redeliver` asks GitHub for what never arrived")
+			}
+			return c.replayed(a, args[0], ans)
+		},
+	}
+}
+
+func (c *cli) replayed(a *apiClient, id string, ans answer) error {
+	if c.output == outputJSON {
+		return printJSON(c.out, json.RawMessage(ans.body))
+	}
+	var out struct {
+		Task      string `json:"task"`
+		Duplicate bool   `json:"duplicate"`
+	}
+	if err := a.decode(ans, &out); err != nil {
+		return err
+	}
+	said := "replayed as task"
+	if out.Duplicate {
+		said = "was replayed before, as task"
+	}
+	_, err := fmt.Fprintf(c.out, "%s: %s %s\n", safe(id), said, safe(out.Task))
+	return err
+}
+
 func (c *cli) showDelivery(a *apiClient, ans answer) error {
 	var body struct {
 		Delivery json.RawMessage `json:"delivery"`
@@ -95,6 +141,7 @@ func (c *cli) showDelivery(a *apiClient, ans answer) error {
 	}
 	return fields(c.out, [][2]string{
 		{"delivery", d.ID},
+		{"replay of", d.ReplayOf},
 		{"event", d.event()},
 		{"routing", d.Routing},
 		{"repo", d.Repo},

@@ -88,3 +88,19 @@ func TestRedeliverSaysWhatIsWrong(t *testing.T) {
 	require.Contains(t, got.err, "check github.app_id and the App's key")
 	require.Empty(t, got.out)
 }
+
+func TestDeliveriesReplay(t *testing.T) {
+	t.Parallel()
+	s := newStub(t, says(200, `{"ok":true,"task":"t1","delivery":{"id":"replay:g1"}}`))
+	require.Equal(t, result{exitOK, "g1: replayed as task t1\n", ""}, try(t, nil, "deliveries", "replay", "g1", "--server", s.URL))
+	r := s.requests()[0]
+	require.Equal(t, "POST /api/github/deliveries/g1/replay", r.method+" "+r.uri)
+	require.Equal(t, "application/json", r.header.Get("Content-Type"))
+	s = newStub(t, says(200, `{"ok":true,"task":"t1","duplicate":true}`))
+	require.Equal(t, result{exitOK, "g1: was replayed before, as task t1\n", ""}, try(t, nil, "deliveries", "replay", "g1", "--server", s.URL))
+	s = newStub(t, says(410, `{"error":"GitHub has this one no more: cause the event again"}`))
+	got := try(t, nil, "deliveries", "replay", "g1", "--server", s.URL)
+	require.Equal(t, result{exitError, "", "belay: GitHub has this one no more: cause the event again\n"}, got)
+	s = newStub(t, says(404, `{"error":"unknown delivery"}`))
+	require.Contains(t, try(t, nil, "deliveries", "replay", "g1", "--server", s.URL).err, "`belay redeliver` asks GitHub for what never arrived")
+}

@@ -14,7 +14,15 @@ type ID string
 
 // ReplayID is the id of the delivery that a replay of id makes: always the
 // same, so that there is one, and none that a webhook can have.
-func ReplayID(id DeliveryID) DeliveryID { return "replay:" + id }
+func ReplayID(id DeliveryID) DeliveryID { return replayPrefix + id }
+
+const replayPrefix = "replay:"
+
+// OriginalOf returns of which delivery a replay is, or false and id itself.
+func OriginalOf(id DeliveryID) (DeliveryID, bool) {
+	original, ok := strings.CutPrefix(string(id), replayPrefix)
+	return DeliveryID(original), ok
+}
 
 // Routing is a delivery's disposition: `task:<id>` or `ignored:<reason>`.
 type Routing string

@@ -157,7 +157,7 @@ func (a *App) startHTTP(ctx context.Context) error {
 	a.http, err = ingest.New(ingest.Options{
 		Log: l, Tasks: a.view, TaskStore: l, Deliveries: lateDeliveries{a}, Commands: l, Logs: l, Prober: l, Warnings: l.Warnings, Switch: l,
 		Outbox: a.view, OutboxStore: lateOutbox{a}, Usage: a.view, Places: places{a},
-		Operator: a.operatorDesk(), Events: lateEvents{a},
+		Operator: a.operatorDesk(), Events: lateEvents{a}, Payloads: payloads{a},
 		Auditor: l, Trail: lateTrail{a},
 		Config:  func() *github.Config { return a.source(task.DefaultSource).Config },
 		Secrets: func() []github.Secret { return a.source(task.DefaultSource).Secrets },

@@ -8,6 +8,7 @@ import (
 	"github.com/belay-run/belay/cmd/internal/config"
 	"github.com/belay-run/belay/consumers"
 	"github.com/belay-run/belay/kv"
+	"github.com/belay-run/belay/kv/task"
 )
 
 // openRedelivery makes what asks GitHub again for deliveries that did not
