@@ -157,7 +157,10 @@ func TestAlertsAndPanelsAskForWhatIsThere(t *testing.T) {
 	p := h.serve()
 	h.await(h.send(), "done")
 	var s series
-	natstest.Eventually(t, "the first sample of the store", func() bool { s = h.scrape(); return len(s["belay_store_limit_bytes"]) > 0 })
+	natstest.Eventually(t, "the first samples", func() bool {
+		s = h.scrape()
+		return len(s["belay_store_limit_bytes"]) > 0 && len(s["belay_redelivery_gap_seconds"]) > 0
+	})
 	for _, a := range alerts(t) {
 		require.Empty(t, s.missing(a.Expr), "%s: %s", a.Alert, a.Expr)
 	}
