@@ -76,7 +76,9 @@ func TestQ17NewestEventOfACommitSurvives(t *testing.T) {
 // is a setting of reviews.
 func TestNewerPushWaitsForTheRunningOne(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, natstest.New(t), func(o *Options) { o.Concurrency, o.Review = 4, func() ReviewPolicy { return ReviewPolicy{OnSupersede: SupersedeCancel} } })
+	b := newBench(t, natstest.New(t), func(o *Options) {
+		o.Concurrency, o.Review = 4, func() ReviewPolicy { return ReviewPolicy{OnSupersede: SupersedeCancel} }
+	})
 	release := make(chan struct{})
 	b.runner.f = func(ctx context.Context, j executor.Job) executor.Report {
 		if j.Task.HeadSHA == "a1" {

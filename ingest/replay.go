@@ -96,7 +96,14 @@ func (s *Server) replay(ctx context.Context, l *kv.Logged) (kv.Accepted, error) 
 	if err != nil {
 		return kv.Accepted{}, err
 	}
-	d := github.Route(s.o.Config(), headers(h, &l.Delivery), ev, s.o.Now())
+	cfg, ok := s.routingOfSource(l.Source)
+	if !ok {
+		return kv.Accepted{}, &textError{errSettled, "source " + l.Source + " is not configured any more"}
+	}
+	d := github.Route(cfg, headers(h, &l.Delivery), ev, s.o.Now())
+	if err := s.owned(ctx, &d); err != nil {
+		return kv.Accepted{}, err
+	}
 	if d.Event != l.Event || d.InstallationID != l.InstallationID || d.RepoID != l.RepoID || d.Source != l.Source {
 		return kv.Accepted{}, &textError{errSettled, "the App's delivery of this id is not the one in the log: a repository's own hook sent that"}
 	}
@@ -107,6 +114,16 @@ func (s *Server) replay(ctx context.Context, l *kv.Logged) (kv.Accepted, error) 
 	// differently, and the same body under another id is still a replay.
 	d.ID, d.ReplayOf, d.PayloadHash = task.ReplayID(l.ID), l.ID, l.PayloadHash
 	return s.o.Log.Accept(ctx, d)
+}
+
+// routingOfSource is the routing in force for a source, false if there is no
+// such source.
+func (s *Server) routingOfSource(name string) (*github.Config, bool) {
+	if name == task.DefaultSource {
+		return s.o.Config(), true
+	}
+	src, ok := s.o.Sources(name)
+	return src.Config, ok
 }
 
 // findDelivery reads the delivery that the route names, if the caller may see

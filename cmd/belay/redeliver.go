@@ -82,7 +82,7 @@ command line or the configuration is wrong.`,
 			}
 			defer client.Close()
 			out := wireRedeliveries{Source: source, Since: c.now().Add(-since).UTC(), Deliveries: []wireRedelivery{}}
-			if err := c.missed(cmd.Context(), client, app.Wants(cfg), &out); err != nil {
+			if err := c.missed(cmd.Context(), client, app.Wants(cfg, source), &out); err != nil {
 				return withGitHub(err)
 			}
 			failed := c.askAgain(cmd.Context(), client, out.Deliveries, dry)
@@ -105,17 +105,18 @@ func (c *cli) appClient(source string) (*githubapp.Client, *config.Config, error
 	if err != nil {
 		return nil, nil, err
 	}
-	if source != task.DefaultSource {
-		return nil, nil, usageError("--source %s: there is no such source, only %s", source, task.DefaultSource)
+	src, ok := cfg.SourceByName(source)
+	if !ok {
+		return nil, nil, usageError("--source %s: there is no such source; add it to [[sources]], or leave --source out", source)
 	}
-	if !cfg.GitHub.HasApp() {
-		return nil, nil, usageError("github.app_id is not set: only a GitHub App can list and repeat deliveries; set it and private_key_file, or redeliver on the webhook's page")
+	if !src.GitHub.HasApp() {
+		return nil, nil, usageError("%s.app_id is not set: only a GitHub App can list and repeat deliveries; set it and private_key_file, or redeliver on the webhook's page", src.Key)
 	}
-	key, err := cfg.GitHub.AppKey()
+	key, err := src.GitHub.AppKey()
 	if err != nil {
 		return nil, nil, err
 	}
-	client, err := githubapp.New(githubapp.Options{AppID: cfg.GitHub.AppID, PrivateKey: key, APIURL: cfg.GitHub.APIURL, Now: c.now})
+	client, err := githubapp.New(githubapp.Options{AppID: src.GitHub.AppID, PrivateKey: key, APIURL: src.GitHub.APIURL, Now: c.now})
 	return client, cfg, err
 }
 

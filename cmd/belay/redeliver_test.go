@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,6 +59,22 @@ func TestDT55RedeliverByHand(t *testing.T) {
 	require.EqualValues(t, "old", out.Deliveries[0].ID)
 	require.Equal(t, 2, gh.Count(githubtest.OpRedeliver))
 	require.Zero(t, gh.Requests(githubtest.OpDelivery), "no payload is read")
+}
+
+// The App of a further source is asked for what that source routes.
+func TestRedeliverOfAFurtherSource(t *testing.T) {
+	t.Parallel()
+	_, cfg := hookLog(t)
+	text, err := os.ReadFile(cfg)
+	require.NoError(t, err)
+	other := configFile(t, someFamiliar+"[[sources]]\nname = \"acme\"\nwebhook_secrets = [\"a-long-enough-secret-of-acme\"]\n"+
+		strings.TrimPrefix(strings.ReplaceAll(string(text), someFamiliar, ""), "[github]\n"))
+	got := try(t, nil, "redeliver", "--dry-run", "--config", other, "--source", "acme")
+	require.Equal(t, exitOK, got.code, got.err)
+	require.Contains(t, got.out, "failed  issue_comment.created")
+	require.Contains(t, try(t, nil, "redeliver", "--config", other).err, "github.app_id is not set")
+	bare := configFile(t, someFamiliar+"[[sources]]\nname = \"acme\"\nwebhook_secrets = [\"a-long-enough-secret-of-acme\"]\n")
+	require.Contains(t, try(t, nil, "redeliver", "--config", bare, "--source", "acme").err, "sources[0].app_id is not set")
 }
 
 func TestRedeliverSaysWhatIsWrong(t *testing.T) {

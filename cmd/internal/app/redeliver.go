@@ -56,8 +56,15 @@ func (a *App) wants(source string) consumers.Wants {
 	}
 }
 
-// Wants says which deliveries of the source `default` matter by a configuration.
-func Wants(c *config.Config) consumers.Wants { return routing(c, c.AllSources()[0]).Wants }
+// Wants says which deliveries of a source matter by a configuration: none of
+// one that it does not have.
+func Wants(c *config.Config, source string) consumers.Wants {
+	src, ok := c.SourceByName(source)
+	if !ok {
+		return func(string, string, int64) bool { return false }
+	}
+	return routing(c, src).Wants
+}
 
 // leaseOf names the lease under which a source's deliveries are looked at.
 func leaseOf(source string) string {

@@ -22,8 +22,8 @@ type payloads struct{ a *App }
 
 // Payload implements ingest.Payloads.
 func (p payloads) Payload(ctx context.Context, source string, id task.DeliveryID, at time.Time) (http.Header, []byte, error) {
-	client := p.a.appClient
-	if client == nil || source != task.DefaultSource {
+	client := p.a.clients[source]
+	if client == nil {
 		return nil, nil, ingest.ErrNoApp
 	}
 	attempt, err := findAttempt(ctx, client, id, at.Add(-payloadSlack))

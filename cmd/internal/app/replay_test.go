@@ -1,6 +1,7 @@
 package app
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"sync"
@@ -132,4 +133,36 @@ func TestReplayIsOfTheDeliveryInTheLog(t *testing.T) {
 	require.Equal(t, http.StatusConflict, a.status, a.body)
 	require.Contains(t, a.body, "a repository's own hook sent that")
 	require.Empty(t, r.list(10))
+}
+
+// A delivery of a further source is read from its own App, and routed as its
+// source routes.
+func TestReplayOfAFurtherSource(t *testing.T) {
+	t.Parallel()
+	first, second := twoApps(t)
+	r := newRig(t, onGitHub(first), withAcme(second), func(r *rig) {
+		r.command(succeed)
+		r.cfg.Familiars[0].TriggerLabels = []string{"bgu"}
+	}).start()
+	second.SetWebhook(r.app.URL()+"/webhook/acme", acmeSecret)
+	d := labeled(1)
+	d.InstallationID, d.Payload = 8, json.RawMessage(of(8, issue(1)))
+	require.Equal(t, http.StatusOK, second.Deliver(d).StatusCode)
+	r.stop()
+	r.cfg.Familiars[0].TriggerLabels = []string{"bug"}
+	r.start()
+	a := r.replay(d.GUID)
+	require.Equal(t, http.StatusOK, a.status, a.body)
+	r.await(a.text("task"), "done")
+	require.Equal(t, "acme", r.deliveries()[0]["source"])
+	require.Len(t, second.Checks(99), 1, "its own App answers")
+	require.Empty(t, first.Checks(99))
+
+	r.stop()
+	r.cfg.Sources = nil
+	r.start()
+	second.SetWebhook(r.app.URL()+"/webhook", secret)
+	gone := r.replay(d.GUID)
+	require.Equal(t, http.StatusOK, gone.status, "it was replayed before: %s", gone.body)
+	require.Equal(t, true, gone.field("duplicate"))
 }
