@@ -102,8 +102,8 @@ func TestJ11WorkResumesWhenTheServerIsBack(t *testing.T) {
 	r.await(running, "running")
 	waiting := r.accept(2)
 
-	p.lead("")
-	p.cut()
+	p.Lead("")
+	p.Cut()
 	natstest.Eventually(t, "readyz to be red", func() bool { return r.get("/readyz").status == http.StatusServiceUnavailable })
 	require.Equal(t, http.StatusOK, r.get("/livez").status)
 	late := make(chan answer, 1)
@@ -112,7 +112,7 @@ func TestJ11WorkResumesWhenTheServerIsBack(t *testing.T) {
 		late <- a
 	}()
 	env.Restart()
-	p.lead(env.URL())
+	p.Lead(env.URL())
 	a := <-late
 	require.Equal(t, http.StatusOK, a.status, "a webhook that came meanwhile is tried until its deadline: %s", a.body)
 	natstest.Eventually(t, "readyz to be green", func() bool { return r.get("/readyz").status == http.StatusOK })

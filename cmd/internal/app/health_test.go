@@ -31,10 +31,10 @@ func TestDT106HealthzProbesTheStoreForAnybody(t *testing.T) {
 }
 
 // behind starts a process whose NATS is a server of the test, behind a proxy.
-func behind(t *testing.T, opts ...natstest.Option) (*rig, *natstest.Env, *proxy) {
+func behind(t *testing.T, opts ...natstest.Option) (*rig, *natstest.Env, *natstest.Proxy) {
 	t.Helper()
 	env := natstest.New(t, append(opts, natstest.WithListener())...)
-	p := newProxy(t, env.URL())
+	p := natstest.NewProxy(t, env.URL())
 	r := newRig(t, func(r *rig) { r.cfg.NATS.URL, r.cfg.NATS.Config = p.URL(), "" })
 	return r, env, p
 }
@@ -74,11 +74,11 @@ func TestG31StalledStore(t *testing.T) {
 	r.opts.BeatEvery = 10 * time.Second // nobody is taken for dead meanwhile
 	r.start()
 	body := issue(1)
-	p.stall()
+	p.Stall()
 	began := time.Now()
 	a := r.post("issues", "g31", body)
 	took := time.Since(began)
-	p.resume()
+	p.Resume()
 	require.Equal(t, http.StatusServiceUnavailable, a.status, a.body)
 	require.Greater(t, took, 6*time.Second, "it was tried again as long as there was time")
 	require.Less(t, took, 10*time.Second, "GitHub's patience")
@@ -96,11 +96,11 @@ func TestG31ClientThatHangsUp(t *testing.T) {
 	r.opts.BeatEvery = 10 * time.Second
 	r.start()
 	body := issue(1)
-	p.stall()
+	p.Stall()
 	patient := r.web.Timeout
 	r.web.Timeout = 300 * time.Millisecond
 	_, err := r.tryPost("issues", "cut", body)
-	p.resume()
+	p.Resume()
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	r.web.Timeout = patient
 	natstest.Eventually(t, "the delivery to be stored", func() bool { return len(r.deliveries()) == 1 })
