@@ -38,6 +38,13 @@ func (v *View) Synced() bool {
 	return v.synced
 }
 
+// Revision is the newest revision that the watch has shown.
+func (v *View) Revision() uint64 {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.rev
+}
+
 // CatchUp waits until the view shows what the bucket holds now, or ctx ends.
 func (v *View) CatchUp(ctx context.Context, js jetstream.JetStream) error {
 	s, err := js.Stream(ctx, bucketStream)
@@ -48,15 +55,12 @@ func (v *View) CatchUp(ctx context.Context, js jetstream.JetStream) error {
 	look := time.NewTicker(2 * time.Millisecond)
 	defer look.Stop()
 	for {
-		v.mu.RLock()
-		rev := v.rev
-		v.mu.RUnlock()
-		if rev >= last {
+		if v.Revision() >= last {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("read model is at %d of %d: %w", rev, last, ctx.Err())
+			return fmt.Errorf("read model is at %d of %d: %w", v.Revision(), last, ctx.Err())
 		case <-look.C:
 		}
 	}

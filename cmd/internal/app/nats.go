@@ -66,6 +66,7 @@ func (a *App) connect(ctx context.Context) error {
 	if a.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(callTimeout)); err != nil {
 		return fmt.Errorf("open JetStream: %w", err)
 	}
+	a.startReach()
 	report, err := streams.Reconcile(ctx, a.js, a.streamSet, a.streamOptions())
 	for _, refused := range report.Refused {
 		a.log.Warn("stream differs from streams.json and the server refused the change", "change", refused.String(), "next", "belay doctor")
