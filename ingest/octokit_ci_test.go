@@ -90,7 +90,7 @@ func everyExample(t *testing.T, d *door, l *kv.DeliveryLog) (seen, tasks int) {
 				default:
 					require.Contains(t, task.Reasons, task.Reason(o["ignored"].(string)), "%s %s %d", file, e.Name, i)
 				}
-				logged, err := l.Find(t.Context(), task.DeliveryID(fmt.Sprintf("g%d", seen)))
+				logged, err := l.Find(t.Context(), task.DeliveryID(fmt.Sprintf("g%d", seen)), kv.DeliveryQuery{})
 				require.NoError(t, err)
 				require.Equal(t, e.Name, logged.Event)
 			}
