@@ -52,11 +52,29 @@ func (w *Worker) pickAndClaim(ctx context.Context, token bool, own task.ID, pick
 func (w *Worker) markClaiming(c view.Candidate) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, held := w.running[c.ID]; held || w.claiming[c.ID] {
+	if w.busyLocked(c.ID) {
 		return false
 	}
-	w.claiming[c.ID] = true
+	w.claimingLocked(c)
 	return true
+}
+
+func (w *Worker) busyLocked(id task.ID) bool {
+	_, running := w.running[id]
+	return running || w.claiming[id]
+}
+
+func (w *Worker) claimingLocked(c view.Candidate) {
+	w.claiming[c.ID] = true
+	w.o.View.Claim(c.InstallationID, c.ID)
+}
+
+// claimingOver ends a claim, won or lost.
+func (w *Worker) claimingOver(c view.Candidate) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.claiming, c.ID)
+	w.o.View.Unclaim(c.InstallationID, c.ID)
 }
 
 // settle gives back a token with which nothing was started (rule 14): its
@@ -176,13 +194,12 @@ func (w *Worker) pick(token bool, own task.ID, picked *bool) (view.Candidate, bo
 	c := crowd{workers: w.workers()}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	skip := func(id task.ID) bool { _, r := w.running[id]; return r || w.claiming[id] }
 	q := queues{waiting: w.o.View.Waiting(), oldest: func(inst int64) []view.Candidate {
-		return w.o.View.EligibleOf(inst, c.k(), skip)
+		return w.o.View.EligibleOf(inst, c.k(), w.busyLocked)
 	}}
 	cand, ok := w.sched.pick(w.o.Now(), q, c, token, own)
 	if ok {
-		w.claiming[cand.ID] = true
+		w.claimingLocked(cand)
 		w.unpickLocked(picked)
 	}
 	return cand, ok

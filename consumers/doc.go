@@ -20,6 +20,14 @@
 // seconds, a deleted consumer is made again. A process that cannot renew its
 // beat cancels its own runs before anyone may take them.
 //
+// Caps. A task of an installation with a cap needs a place in
+// slots.<installation>, taken by compare-and-set before its claim and given
+// back after its end, so that what runs over all processes, really and by its
+// record, is never more. What a dead process held is given back with its
+// tasks; a living one looks after its own. Others pay nothing.
+//
+//	claim ─▶ place (CAS) ─▶ record (CAS) ─▶ run ─▶ end (CAS) ─▶ place given back
+//
 // On GitHub (Surfaces). The commander's permission is asked before anything
 // shows. Then the record says that something shows, and at which head, before
 // the first effect; the result shows before the record ends. So one of three

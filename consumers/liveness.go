@@ -54,6 +54,7 @@ func (w *Worker) heal(ctx context.Context) {
 		if err := w.recover(ctx, false); err != nil {
 			w.log.Warn("orphans wait for the next beat", "class", "recover", "err", err)
 		}
+		w.healSlots(ctx, false)
 	}
 }
 
@@ -158,6 +159,9 @@ func (w *Worker) giveBack(ctx context.Context, o view.Orphan) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("give back task %s: %w", o.ID, err)
+	}
+	if slot := (task.Slot{Task: o.ID, Attempt: o.Holder.N, Boot: o.Holder.Boot}); w.o.View.HasSlot(o.InstallationID, slot) {
+		w.slots.drop(o.InstallationID, slot)
 	}
 	w.met.interrupted.Inc()
 	w.log.Warn("attempt was interrupted", "task_id", o.ID, "attempt", o.Holder.N, "boot", o.Holder.Boot, "state", r.State)

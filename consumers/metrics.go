@@ -18,6 +18,9 @@ type metrics struct {
 	interrupted prometheus.Counter
 	reopened    prometheus.Counter
 	unseen      prometheus.Counter
+	capped      prometheus.Counter
+	healed      prometheus.Counter
+	slots       *prometheus.CounterVec
 	pulls       *prometheus.CounterVec
 	beats       *prometheus.CounterVec
 	attempts    *prometheus.CounterVec
@@ -41,6 +44,9 @@ func newMetrics(reg prometheus.Registerer, w *Worker) *metrics {
 		interrupted: counter("attempts_interrupted_total", "Attempts of dead processes that this one closed."),
 		reopened:    counter("watch_reopened_total", "Times the watch was opened again because it lagged behind the own beat."),
 		unseen:      counter("tokens_unseen_total", "Tokens whose queued task the view did not show in time."),
+		capped:      counter("claims_capped_total", "Claims refused because their installation was at its cap."),
+		healed:      counter("slots_healed_total", "Places under caps that were left behind and given back."),
+		slots:       vec("slot_writes_total", "Writes of places under caps by outcome.", "outcome"),
 		discarded:   counter("results_discarded_total", "Results of attempts that no longer held their task."),
 		pulls:       vec("pulls_total", "Pulls from the consumer tasks by answer.", "answer"),
 		beats:       vec("beats_total", "Beats by outcome.", "outcome"),
@@ -57,13 +63,16 @@ func newMetrics(reg prometheus.Registerer, w *Worker) *metrics {
 	gauge := func(name, help string, f func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "belay_worker_" + name, Help: help}, f)
 	}
-	reg.MustRegister(m.claims, m.lost, m.stale, m.poison, m.interrupted, m.reopened, m.unseen, m.discarded, m.pulls, m.beats,
+	reg.MustRegister(m.claims, m.lost, m.stale, m.poison, m.interrupted, m.reopened, m.unseen, m.capped, m.healed, m.slots, m.discarded, m.pulls, m.beats,
 		m.attempts, m.wait, m.duration,
 		gauge("running", "Attempts that run in this process.", func() float64 { return float64(w.Progress().Running) }),
 		gauge("slots", "Attempts that may run in this process at once.", func() float64 { return float64(w.o.Concurrency) }),
 		gauge("last_pull_age_seconds", "Seconds since a pull was answered.", func() float64 { return since(w.o.Now(), w.Progress().LastPull) }),
 		gauge("last_beat_age_seconds", "Seconds since a beat was acknowledged.", func() float64 { return since(w.o.Now(), w.Progress().LastBeat) }),
 	)
+	for _, o := range []string{"written", "conflict", "failed"} {
+		m.slots.WithLabelValues(o)
+	}
 	for _, o := range []task.Outcome{
 		task.OutcomeCompleted, task.OutcomeFailed, task.OutcomeInterrupted, task.OutcomeReleased, task.OutcomeParked,
 		task.OutcomeCancelled, task.OutcomeSuperseded, task.OutcomeTimeout, task.OutcomeInfra,

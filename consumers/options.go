@@ -80,6 +80,9 @@ type Options struct {
 	// Backoff is the wait before try n+1 when n tries are spent; nil is the
 	// default: 2 s doubled each time, at most 5 min, with jitter.
 	Backoff func(spent int) time.Duration
+	// Limit is how many tasks of an installation may run at once over all
+	// processes, 0 for no limit; asked anew each time. nil: none has one.
+	Limit func(installation int64) int
 	// BeatEvery is the time between beats; 0 is 5 s.
 	BeatEvery time.Duration
 	// ProbeEvery is the time between idle probes; 0 is 5 s.
@@ -94,6 +97,7 @@ type Options struct {
 // Hooks are called at the steps of a claim and a finish; tests block in them.
 type Hooks struct {
 	Picked      func(id task.ID)
+	Seated      func(id task.ID) // it has its place under a cap, or needs none
 	BeforeClaim func(id task.ID)
 	Claimed     func(id task.ID)
 	Pinned      func(id task.ID) // the record says that something shows

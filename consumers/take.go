@@ -14,11 +14,7 @@ import (
 
 // claim makes one task mine by CAS; nil if it is not to be had.
 func (w *Worker) claim(ctx context.Context, cand view.Candidate) *run {
-	defer func() {
-		w.mu.Lock()
-		delete(w.claiming, cand.ID)
-		w.mu.Unlock()
-	}()
+	defer w.claimingOver(cand)
 	w.o.Hooks.call(func(h *Hooks) func(task.ID) { return h.Picked }, cand.ID)
 	r, err := w.claimHanded(ctx, cand)
 	if errors.Is(err, kv.ErrConflict) {
@@ -29,7 +25,10 @@ func (w *Worker) claim(ctx context.Context, cand view.Candidate) *run {
 		}
 		r, err = w.claimAt(ctx, rec, rev)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errCapped):
+		w.met.capped.Inc()
+	case err != nil:
 		w.met.lost.Inc()
 		w.settleView(ctx)
 	}
@@ -67,6 +66,10 @@ func (w *Worker) claimAt(ctx context.Context, rec task.Record, rev uint64) (*run
 	}
 	_, shown := w.o.View.Standing(rec.ID)
 	r.shown.Store(shown)
+	if err := w.seat(r); err != nil {
+		return nil, err
+	}
+	w.o.Hooks.call(func(h *Hooks) func(task.ID) { return h.Seated }, r.id)
 	return w.take(ctx, r, rev)
 }
 
@@ -83,6 +86,7 @@ func (w *Worker) take(ctx context.Context, r *run, rev uint64) (*run, error) {
 	w.mu.Unlock()
 	if mute {
 		r.cancel(errLostBeat)
+		w.unseat(r)
 		return nil, nil
 	}
 	w.o.Hooks.call(func(h *Hooks) func(task.ID) { return h.BeforeClaim }, r.id)
@@ -95,6 +99,9 @@ func (w *Worker) take(ctx context.Context, r *run, rev uint64) (*run, error) {
 		delete(w.running, r.id)
 		w.mu.Unlock()
 		r.cancel(err)
+		if !errors.Is(err, kv.ErrUnknown) {
+			w.unseat(r)
+		}
 		return nil, err
 	}
 	w.mu.Lock()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/belay-run/belay/consumers/executor"
 	"github.com/belay-run/belay/kv/task"
+	"github.com/belay-run/belay/kv/view"
 )
 
 // Worker claims tasks and runs them, Concurrency at a time.
@@ -19,6 +20,7 @@ type Worker struct {
 	o      Options
 	log    *slog.Logger
 	tokens *tokens
+	slots  *slots
 	met    *metrics
 
 	mu        sync.Mutex
@@ -44,6 +46,8 @@ type Worker struct {
 	work     context.Context
 	pull     context.Context
 	crew     *crew // of claims and runs
+
+	leaked map[view.HeldSlot]time.Time // places that nobody seems to need, since when; the healer's
 }
 
 // run is one attempt that this process holds.
@@ -57,6 +61,9 @@ type run struct {
 	cancel context.CancelCauseFunc
 	shown  atomic.Bool // by the view, once
 	asked  time.Time   // the pointer, last, whether a newer review waits
+
+	seated   bool      // it has a place under its installation's cap
+	seatedAt time.Time // asked for then
 }
 
 // NewWorker makes a worker; Start starts it.
@@ -75,7 +82,9 @@ func NewWorker(o Options) (*Worker, error) {
 	w.pull, w.stopPull = context.WithCancel(context.Background())
 	w.crew = newCrew(w.work.Done())
 	w.met = newMetrics(o.Registerer, w)
+	w.slots = newSlots(w.work, &o, w.met)
 	o.View.SetSelf(o.Boot)
+	o.View.SetLimits(o.Limit)
 	if o.Surfaces != nil {
 		o.View.SetParked(func(installation int64) bool {
 			until, _ := o.Surfaces.Parked(installation)
@@ -99,6 +108,7 @@ func (w *Worker) Start(ctx context.Context) error {
 		if err := w.recover(ctx, true); err != nil {
 			return fmt.Errorf("recover interrupted tasks: %w", err)
 		}
+		w.healSlots(ctx, true)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,6 +154,7 @@ func (w *Worker) Stop(ctx context.Context) error {
 		w.cancelAll(errReleased)
 	}
 	err := w.finishWait(ctx, done)
+	w.slots.settle(hurriedTimeout)
 	w.stopWork()
 	w.beating.Wait()
 	ectx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
@@ -280,7 +291,12 @@ func (w *Worker) execute(r *run) {
 	log.Info("task started", "repo", r.record.Repo, "kind", r.record.Kind.Name)
 	started := w.o.Now()
 	sctx, traced := w.runSpan(ctx, r)
-	rep := w.perform(sctx, r)
+	rep := ending{Report: executor.Report{Class: executor.Canceled, Outcome: task.OutcomeCancelled}}
+	if w.stillSeated(r) {
+		rep = w.perform(sctx, r)
+	} else {
+		r.cancel(errUnseated)
+	}
 	cause := context.Cause(ctx)
 	if cause == nil {
 		cause = errReleased
@@ -291,6 +307,9 @@ func (w *Worker) execute(r *run) {
 	}
 	end, err := w.end(w.work, r, w.verdict(r, rep, cause))
 	traced(rep, end, err)
+	if err == nil || refused(err) {
+		w.unseat(r)
+	}
 	w.mu.Lock()
 	delete(w.running, r.id)
 	if err != nil && !refused(err) {

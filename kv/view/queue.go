@@ -66,7 +66,7 @@ type Candidate struct {
 // Eligible returns, for each installation with eligible work, its oldest
 // candidates, at most perInstallation of them and no more than total in all
 // (0: no bound). Queued tasks count that are due, not paused, not skipped,
-// and no review whose predecessor runs.
+// and no review whose predecessor runs, up to the installation's cap.
 func (v *View) Eligible(perInstallation, total int, skip func(task.ID) bool) map[int64][]Candidate {
 	now := v.now()
 	v.mu.Lock()
@@ -78,10 +78,10 @@ func (v *View) Eligible(perInstallation, total int, skip func(task.ID) bool) map
 		if total > 0 && n >= total {
 			break
 		}
-		if v.isPaused(inst) {
+		limit := min(perInstallation, v.room(inst))
+		if limit == 0 || v.isPaused(inst) {
 			continue
 		}
-		limit := perInstallation
 		if total > 0 {
 			limit = min(limit, total-n)
 		}
@@ -93,8 +93,8 @@ func (v *View) Eligible(perInstallation, total int, skip func(task.ID) bool) map
 	return out
 }
 
-// Waiting returns the installations with due tasks that are not paused, in no
-// order.
+// Waiting returns the installations with due tasks that are neither paused nor
+// at their cap, in no order.
 func (v *View) Waiting() []int64 {
 	now := v.now()
 	v.mu.Lock()
@@ -102,7 +102,7 @@ func (v *View) Waiting() []int64 {
 	v.promote(now)
 	out := make([]int64, 0, len(v.queues))
 	for inst := range v.queues {
-		if !v.isPaused(inst) {
+		if !v.isPaused(inst) && v.room(inst) > 0 {
 			out = append(out, inst)
 		}
 	}
@@ -115,7 +115,7 @@ func (v *View) EligibleOf(installation int64, limit int, skip func(task.ID) bool
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	q := v.queues[installation]
-	if q == nil || v.isPaused(installation) {
+	if q == nil || v.isPaused(installation) || v.room(installation) == 0 {
 		return nil
 	}
 	return v.candidates(installation, q, limit, skip)

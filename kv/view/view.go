@@ -30,6 +30,8 @@ type View struct {
 	counts  map[task.State]int
 	usage   *usages
 	workers map[task.BootID]*worker
+	loads   map[int64]*load // what runs, by installation
+	limit   func(installation int64) int
 	paused  map[string]uint32 // by generation
 	poison  map[string]uint32 // by generation
 
@@ -71,6 +73,7 @@ func (v *View) reset() {
 	v.counts = map[task.State]int{}
 	v.usage = newUsages()
 	v.workers = map[task.BootID]*worker{}
+	v.loads = map[int64]*load{}
 	v.paused = map[string]uint32{}
 	v.poison = map[string]uint32{}
 	v.tombs = map[uuid.UUID]tomb{}
@@ -113,6 +116,8 @@ func (v *View) apply(u update) {
 		v.applyOutbox(rest, u)
 	case "worker":
 		v.applyWorker(task.BootID(rest), u)
+	case "slots":
+		v.applySlots(rest, u)
 	case "control":
 		v.applyControl(rest, u)
 	case "installation":
@@ -194,6 +199,7 @@ func (v *View) insert(e *entry) {
 	case task.Running:
 		v.running[e.id] = e
 		v.join(e)
+		v.sit(e)
 		v.sawHolder(e)
 	}
 }
@@ -221,6 +227,7 @@ func (v *View) remove(e *entry) {
 	case task.Running:
 		delete(v.running, e.id)
 		v.leave(e)
+		v.rise(e)
 	}
 }
 

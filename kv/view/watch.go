@@ -168,6 +168,9 @@ func (v *View) forgetRevisions() {
 	for _, w := range v.workers {
 		w.rev = 0
 	}
+	for _, l := range v.loads {
+		l.rev = 0
+	}
 	v.replies.forgetRevisions()
 	v.handed, v.handedSize = map[uuid.UUID]handed{}, 0
 }
@@ -189,6 +192,7 @@ func (v *View) caughtUp(full bool) {
 		maps.DeleteFunc(v.tombs, func(_ uuid.UUID, t tomb) bool { return t.gen != v.gen })
 		v.replies.caughtUp(v.gen)
 		v.forgetHanded()
+		v.forgetSlots()
 		v.replaying = false
 	}
 	v.synced = true

@@ -49,11 +49,14 @@ func (v *View) applyWorker(boot task.BootID, u update) {
 
 // sawHolder starts to count for a boot of which only a running task is known.
 func (v *View) sawHolder(e *entry) {
-	if e.result == nil || e.result.holder.Boot == "" {
-		return
+	if e.result != nil && e.result.holder.Boot != "" {
+		v.sawBoot(e.result.holder.Boot)
 	}
-	if v.workers[e.result.holder.Boot] == nil {
-		v.workers[e.result.holder.Boot] = &worker{seenAt: v.now()}
+}
+
+func (v *View) sawBoot(boot task.BootID) {
+	if v.workers[boot] == nil {
+		v.workers[boot] = &worker{seenAt: v.now()}
 	}
 }
 
@@ -63,6 +66,11 @@ func (v *View) forgetDead() {
 	for _, e := range v.running {
 		if e.result != nil {
 			holds[e.result.holder.Boot] = true
+		}
+	}
+	for _, l := range v.loads {
+		for _, s := range l.entries {
+			holds[s.Boot] = true
 		}
 	}
 	for b, w := range v.workers {
