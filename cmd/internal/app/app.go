@@ -257,7 +257,7 @@ func (a *App) startConsumers(ctx context.Context) error {
 		Surfaces: a.surfaces(),
 		Familiar: func(id string) (executor.Familiar, bool) { return familiar(a.conf(), id) },
 		Logger:   a.log, Now: a.o.Now, Registerer: a.reg,
-		Name: c.Worker.Name, Boot: a.o.Boot, Alone: c.Embedded(),
+		Name: c.Worker.Name, Boot: a.o.Boot, Alone: c.Embedded(), Limit: a.maxConcurrent,
 		Concurrency: c.Worker.Concurrency, MaxRetries: c.Worker.MaxRetries, Timeout: c.Worker.Timeout,
 		DrainTimeout: c.Worker.DrainTimeout, Review: func() consumers.ReviewPolicy { return reviewPolicy(a.conf()) },
 		Tracer: a.tracer, Backoff: a.o.Backoff, BeatEvery: a.o.BeatEvery, Hooks: a.o.Hooks,

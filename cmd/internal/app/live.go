@@ -22,6 +22,7 @@ type inForce struct {
 	access    ingest.Access
 	signers   []ingest.OperatorKey
 	callbacks map[string]relay.Channel // by the names of their channels
+	limits    map[int64]config.Limits  // of installations that are listed
 }
 
 // source is what the door of a source verifies and routes by now.
@@ -36,12 +37,21 @@ func (a *App) further(name string) (ingest.Source, bool) {
 // conf is the configuration in force.
 func (a *App) conf() *config.Config { return a.live.Load().conf }
 
+// maxConcurrent is how many tasks of an installation may run at once, 0 for
+// no limit.
+func (a *App) maxConcurrent(installation int64) int {
+	return a.live.Load().limits[installation].MaxConcurrent
+}
+
 // derive makes what a configuration brings into force. Callbacks that did not
 // change stay the ones they are.
 func (a *App) derive(c *config.Config) (*inForce, error) {
 	l := &inForce{
 		conf: c, sources: map[string]ingest.Source{}, access: access(c), signers: signers(c),
-		callbacks: map[string]relay.Channel{},
+		callbacks: map[string]relay.Channel{}, limits: map[int64]config.Limits{},
+	}
+	for _, in := range c.Installations {
+		l.limits[in.ID] = in.Limits
 	}
 	for _, src := range c.AllSources() {
 		r := routing(c, src)
@@ -148,6 +158,7 @@ func (a *App) reload(load func() (*config.Config, error)) error {
 			}
 		}
 	}
+	a.view.Wake() // a cap may have been raised
 	a.checkTenancy(context.Background())
 	return nil
 }

@@ -17,6 +17,7 @@ type viewCollector struct {
 	workers *prometheus.Desc
 	pauses  *prometheus.Desc
 	tombs   *prometheus.Desc
+	capped  *prometheus.Desc
 }
 
 func newViewCollector(v *view.View) *viewCollector {
@@ -28,13 +29,14 @@ func newViewCollector(v *view.View) *viewCollector {
 		synced:  prometheus.NewDesc("belay_view_synced", "1 once the read model has caught up.", nil, nil),
 		workers: prometheus.NewDesc("belay_workers", "Worker processes that beat.", nil, nil),
 		pauses:  prometheus.NewDesc("belay_pauses", "Pause switches that are on.", nil, nil),
+		capped:  prometheus.NewDesc("belay_installations_at_cap", "Installations that may start no further task until one ends.", nil, nil),
 		tombs:   prometheus.NewDesc("belay_tombstones", "Tombstones of tasks whose retention is over.", nil, nil),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *viewCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.tasks, c.oldest, c.poison, c.synced, c.workers, c.pauses, c.tombs} {
+	for _, d := range []*prometheus.Desc{c.tasks, c.oldest, c.poison, c.synced, c.workers, c.pauses, c.tombs, c.capped} {
 		ch <- d
 	}
 }
@@ -54,5 +56,6 @@ func (c *viewCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(c.synced, prometheus.GaugeValue, synced)
 	ch <- prometheus.MustNewConstMetric(c.workers, prometheus.GaugeValue, float64(c.view.LiveWorkers()))
 	ch <- prometheus.MustNewConstMetric(c.pauses, prometheus.GaugeValue, float64(c.view.Pauses()))
+	ch <- prometheus.MustNewConstMetric(c.capped, prometheus.GaugeValue, float64(c.view.AtLimit()))
 	ch <- prometheus.MustNewConstMetric(c.tombs, prometheus.GaugeValue, float64(c.view.Tombs()))
 }
