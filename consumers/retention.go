@@ -25,8 +25,8 @@ const (
 
 // Retention ends what has outlived its days: terminal tasks become
 // tombstones, deliveries that nothing needs are purged. Queued and running
-// tasks are never touched. Every step is a CAS or idempotent, so that two
-// processes doing it at once do no harm.
+// tasks are never touched. One process of a fleet does it; every step is a CAS
+// or idempotent, so that two at once do no harm either.
 type Retention struct {
 	o     RetentionOptions
 	stop  context.CancelFunc
@@ -34,11 +34,19 @@ type Retention struct {
 	count *prometheus.CounterVec
 }
 
+// Turn calls f while it is this process's turn to do what one of a fleet does,
+// again and again until ctx ends; the context of f ends with the turn.
+type Turn interface {
+	Run(ctx context.Context, f func(ctx context.Context))
+}
+
 // RetentionOptions are what a Retention is made of; days are positive.
 type RetentionOptions struct {
 	Store *kv.TaskStore
 	Log   *kv.DeliveryLog
 	View  *view.View
+	// Turn says when it is this process's; nil: always.
+	Turn Turn
 	// Forget removes what a task left outside the store; may be nil.
 	Forget func(task.ID) error
 	// Outbox is where replies of tombstones end; nil keeps them.
@@ -74,15 +82,24 @@ func (r *Retention) Start() {
 	r.stop = cancel
 	go func() {
 		defer close(r.done)
-		every(ctx, r.o.Every, func() {
-			if err := r.Pass(ctx); err != nil && ctx.Err() == nil {
-				r.count.WithLabelValues("failed").Inc()
-				r.o.Logger.Warn("retention did not finish, it goes on with the next pass", "class", "retention", "err", err)
-			} else if err == nil {
-				r.count.WithLabelValues("ok").Inc()
-			}
-		})
+		if r.o.Turn == nil {
+			r.passes(ctx)
+			return
+		}
+		r.o.Turn.Run(ctx, r.passes)
 	}()
+}
+
+// passes goes over the store until ctx ends.
+func (r *Retention) passes(ctx context.Context) {
+	every(ctx, r.o.Every, func() {
+		if err := r.Pass(ctx); err != nil && ctx.Err() == nil {
+			r.count.WithLabelValues("failed").Inc()
+			r.o.Logger.Warn("retention did not finish, it goes on with the next pass", "class", "retention", "err", err)
+		} else if err == nil {
+			r.count.WithLabelValues("ok").Inc()
+		}
+	})
 }
 
 // Stop ends the loop in the middle of whatever it does.

@@ -180,7 +180,7 @@ func TestTaskLogs(t *testing.T) {
 	for query, status := range map[string]int{"": 404, "?attempt=3": 404, "?attempt=0": 400, "?attempt=x": 400} {
 		require.Equal(t, status, d.get(d.base+"/api/github/tasks/t-1/log"+query).status, query)
 	}
-	require.Equal(t, object{"error": "unknown log"}, d.get(d.base+"/api/github/tasks/t-1/log").json(t))
+	require.Equal(t, object{"error": "no log of that attempt is kept here: it stays on the machine of the worker that ran it"}, d.get(d.base+"/api/github/tasks/t-1/log").json(t))
 	require.Equal(t, object{"error": "unknown task"}, d.get(d.base+"/api/github/tasks/t-9/log").json(t))
 }
 

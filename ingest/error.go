@@ -28,6 +28,7 @@ var (
 	errGone          = errors.New("task is only a tombstone")
 	errUnknownLog    = errors.New("no such log")
 	errDelivery      = errors.New("no such delivery")
+	errRemoteLog     = errors.New("no log on this machine")
 	errOutbox        = errors.New("no such outbox record")
 	errDenied        = errors.New("denied")
 	errContentType   = errors.New("mutation is not application/json")
@@ -98,6 +99,7 @@ var answers = []answer{
 	{errRequestSize, http.StatusRequestEntityTooLarge, "request too large", "", 0},
 	{errNotFound, http.StatusNotFound, "not found", "", 0},
 	{errUnknownLog, http.StatusNotFound, "unknown log", "", 0},
+	{errRemoteLog, http.StatusNotFound, "no log of that attempt is kept here: it stays on the machine of the worker that ran it", "", 0},
 	{errDelivery, http.StatusNotFound, "unknown delivery", "", 0},
 	{errSettled, http.StatusConflict, "delivery needs no replay", "", 0},
 	{ErrNoApp, http.StatusConflict, "a replay needs a GitHub App: set [github] app_id and private_key_file", "", 0},

@@ -189,7 +189,7 @@ func logTail(w http.ResponseWriter, rec *task.Record, n int) error {
 			return nil
 		}
 	}
-	return errUnknownLog
+	return errRemoteLog
 }
 
 // copyLog writes as long as the client reads: each part has its own deadline.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -21,7 +22,7 @@ import (
 const serveStop = 60 * time.Second
 
 func (c *cli) serveCommand() *cobra.Command {
-	var natsConfig, level string
+	var natsConfig, level, role string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Accept webhooks, run their tasks, answer the API",
@@ -33,17 +34,29 @@ SIGTERM and SIGINT drain: no more webhooks, running tasks may finish within
 [worker] drain_timeout, the rest is released and runs again after the restart.
 A second signal releases at once.
 
+With a NATS server of its own, --role makes it one part of a fleet: ingest takes
+webhooks and answers the API, worker admits deliveries and runs tasks, relay
+sends callbacks and what closes tasks on GitHub, creates operators' issues, and
+ends what is old. Each can run several times.
+
 SIGHUP loads the configuration again: familiars, rules, secrets, tokens,
 callbacks. What is wrong with it, or cannot change without a restart, is logged
 by its key, and then nothing changes.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			environ := c.environ
+			if role != "" {
+				if !slices.Contains(config.Roles, role) {
+					return usageError("--role %q: write one of %s", role, strings.Join(config.Roles, ", "))
+				}
+				environ = append(slices.Clone(environ), "BELAY_SERVER_ROLE="+role)
+			}
 			path := ""
 			load := func() (*config.Config, error) {
 				if path == "" { // a reload reads the file of the start
 					path = config.Find(c.config, c.environ)
 				}
-				cfg, err := config.Load(path, c.environ)
+				cfg, err := config.Load(path, environ)
 				if err == nil && natsConfig != "" {
 					cfg.NATS.Config = natsConfig
 				}
@@ -61,6 +74,7 @@ by its key, and then nothing changes.`,
 		},
 	}
 	cmd.Flags().StringVar(&natsConfig, "nats-config", "", "nats.conf for the embedded nats-server")
+	cmd.Flags().StringVar(&role, "role", "", "what this process does: "+strings.Join(config.Roles, ", ")+" (default: role of [server])")
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	return cmd
 }
@@ -76,7 +90,7 @@ func (c *cli) serve(o app.Options, load func() (*config.Config, error)) error {
 	reload := make(chan os.Signal, 1)
 	signal.Notify(reload, syscall.SIGHUP)
 	defer signal.Stop(reload)
-	made, err := cfg.EnsureSecret()
+	made, err := ensureSecret(cfg)
 	if err != nil {
 		return err
 	}
@@ -111,12 +125,20 @@ func (c *cli) serve(o app.Options, load func() (*config.Config, error)) error {
 	}
 }
 
+// ensureSecret makes a webhook secret where one is used and none is configured.
+func ensureSecret(cfg *config.Config) (file string, err error) {
+	if !cfg.Ingests() {
+		return "", nil
+	}
+	return cfg.EnsureSecret()
+}
+
 // withSecret completes a configuration as the start did.
 func withSecret(cfg *config.Config, err error) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = cfg.EnsureSecret()
+	_, err = ensureSecret(cfg)
 	return cfg, err
 }
 
@@ -155,11 +177,18 @@ func (c *cli) greet(cfg *config.Config, a *app.App, secretFile string) {
 		fmt.Fprintf(&b, "  %-10s %s\n", what, fmt.Sprintf(format, args...))
 	}
 	fmt.Fprintln(&b, "belay is ready")
-	line("webhook", "%s/webhook", a.URL())
+	if cfg.Server.Role != config.RoleAll {
+		line("role", "%s", cfg.Server.Role)
+	}
+	if cfg.Ingests() {
+		line("webhook", "%s/webhook", a.URL())
+	}
 	if secretFile != "" {
 		line("secret", "in %s", secretFile)
 	}
-	line("tasks", "%s/api/github/tasks   (belay tasks ls)", a.URL())
+	if cfg.Ingests() {
+		line("tasks", "%s/api/github/tasks   (belay tasks ls)", a.URL())
+	}
 	line("metrics", "%s/metrics", a.AdminURL())
 	if u := a.NATSURL(); u != "" {
 		line("nats", "%s   (belay nats)", u)
@@ -167,6 +196,8 @@ func (c *cli) greet(cfg *config.Config, a *app.App, secretFile string) {
 	} else {
 		line("nats", "%s", a.NATSServers())
 	}
-	line("try", "belay send issues.labeled")
+	if cfg.Ingests() {
+		line("try", "belay send issues.labeled")
+	}
 	fmt.Fprint(c.out, b.String())
 }

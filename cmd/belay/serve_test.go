@@ -196,3 +196,21 @@ func TestServeWithoutAConfiguration(t *testing.T) {
 	h.await(h.send(), "done")
 	p.stop()
 }
+
+func TestServeRole(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, "", "")
+	complains(t, h.try("serve", "--role", "cook"), exitUsage, `^belay: --role "cook": write one of all, ingest, worker, relay\n$`)
+	complains(t, h.try("serve", "--role", "relay"), exitUsage, `server\.role \(\$BELAY_SERVER_ROLE\) = "relay": is one part of a fleet, and without nats\.url this process is alone`)
+	p := h.serve()
+	password, err := os.ReadFile(filepath.Join(h.dir, "data", "nats.password"))
+	require.NoError(t, err)
+	other := newHost(t, "", "")
+	other.external("nats://belay:" + string(password) + "@" + h.nats)
+	q := other.serve("--role", "worker")
+	require.Contains(t, q.out.String(), "role       worker")
+	require.NotContains(t, q.out.String(), "/webhook")
+	require.Zero(t, other.get("/livez"), "a worker has no doors")
+	q.stop()
+	p.stop()
+}

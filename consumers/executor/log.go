@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 	"unicode/utf8"
 
 	"github.com/belay-run/belay/kv/redact"
@@ -57,6 +59,29 @@ func (e *Executor) RemoveLogs(id task.ID) error {
 		return fmt.Errorf("remove logs: %w", err)
 	}
 	return nil
+}
+
+// SweepLogs removes the logs of tasks that gone reports, if nothing was added
+// to them for age, and returns of how many.
+func (e *Executor) SweepLogs(age time.Duration, gone func(id task.ID) bool) (int, error) {
+	tasks, err := os.ReadDir(e.cfg.LogDir)
+	if err != nil {
+		return 0, fmt.Errorf("sweep logs: %w", err)
+	}
+	n := 0
+	var errs []error
+	for _, t := range tasks {
+		info, err := t.Info()
+		if err != nil || !t.IsDir() || checkID(task.ID(t.Name())) != nil || e.cfg.Now().Sub(info.ModTime()) < age || !gone(task.ID(t.Name())) {
+			continue
+		}
+		if err := e.RemoveLogs(task.ID(t.Name())); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		n++
+	}
+	return n, errors.Join(errs...)
 }
 
 // output takes what a command writes: redacted and cut into the attempt's

@@ -126,9 +126,13 @@ func callbackURL(s string, allowPrivate bool) (*url.URL, error) {
 	return u, nil
 }
 
-// Label is the URL without its query, to be shown and stored as a record's To.
-func (c *Callback) Label() string {
-	u := *c.url
+// Label is a callback's URL without its query, to be shown and stored as a
+// record's To.
+func Label(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "" // no callback is made of it
+	}
 	u.RawQuery, u.ForceQuery = "", false
 	return u.String()
 }

@@ -44,15 +44,16 @@ type App struct {
 	outbox    *kv.OutboxStore
 	audit     *kv.AuditLog
 	view      *view.View
-	exec      *executor.Executor
+	exec      *executor.Executor // the same
 	worker    atomic.Pointer[consumers.Worker]
-	admit     *consumers.AdmitLoop
+	admitter  *consumers.Admitter  // nil in a process that does not work
+	admit     *consumers.AdmitLoop // the same
 	relay     atomic.Pointer[relay.Relay]
 	events    *kv.EventStore // nil without [operator] repo
 	reports   reports
 	issues    atomic.Pointer[consumers.Issues]
 	redeliver []*consumers.Redeliverer     // none without an App
-	gates     *consumers.ReleaseGate       // nil without an App or [operator] repo
+	gates     *consumers.ReleaseGate       // nil without an App or [operator] repo, or where nothing is relayed
 	appClient *githubapp.Client            // of the source `default`; nil without an App
 	clients   map[string]*githubapp.Client // of the sources with an App
 	github    *consumers.GitHub            // nil where no source has an App
@@ -62,6 +63,7 @@ type App struct {
 	tracer    trace.Tracer // nil where nothing is traced
 	probe     *prober
 	check     *selfCheck
+	leases    *leases
 
 	live    atomic.Pointer[inForce]
 	swap    sync.Mutex        // held to put another in its place
@@ -94,6 +96,7 @@ func New(o Options) (*App, error) {
 	a.view = view.New(o.Logger, o.Now)
 	a.reg.MustRegister(newViewCollector(a.view))
 	a.check = newSelfCheck(a.reg)
+	a.leases, a.probe = newLeases(a.reg), &prober{a}
 	a.reloads = newReloads(a.reg, o.Now().Unix())
 	return a, a.put(o.Config)
 }
@@ -109,7 +112,9 @@ func (a *App) Start(ctx context.Context) error {
 	}
 	defer close(up)
 	for _, step := range []func(context.Context) error{
-		a.startTracing, a.startHTTP, a.startNATS, a.connect, a.startStorage, a.openStores, a.openGitHub, a.openGates, a.startView, a.startExecutor, a.startRelay, a.startIssues, a.startGates, a.startConsumers, a.openRedelivery, a.watchStandstill, a.startSelfCheck,
+		a.startTracing, a.startHTTP, a.startNATS, a.connect, a.startStorage, a.openStores, a.openGitHub, a.openGates, a.startView,
+		a.startExecutor, a.startRelay, a.startIssues, a.startGates, a.startWorker, a.startRetention, a.startAdmission, a.startKeeping,
+		a.startDoors, a.openRedelivery, a.watchStandstill, a.startSelfCheck,
 	} {
 		if err := step(ctx); err != nil {
 			sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
@@ -123,7 +128,7 @@ func (a *App) Start(ctx context.Context) error {
 	if err := n.send(notifyReady); err != nil {
 		a.log.Warn("service manager not told", "err", err)
 	}
-	a.log.Info("ready", "listen", a.addr.public, "admin_listen", a.addr.admin, "boot", a.o.Boot)
+	a.log.Info("ready", "role", a.o.Config.Server.Role, "listen", a.addr.public, "admin_listen", a.addr.admin, "boot", a.o.Boot)
 	return nil
 }
 
@@ -145,7 +150,8 @@ func (a *App) Stop(ctx context.Context) error {
 // or the embedded server's store.
 func (a *App) Failed() <-chan error { return a.failed }
 
-// URL is the base of the public listener, "http://127.0.0.1:3000".
+// URL is the base of the public listener, "http://127.0.0.1:3000"; only a
+// process that ingests has one.
 func (a *App) URL() string { return "http://" + a.addr.public }
 
 // AdminURL is the base of the admin listener.
@@ -223,6 +229,9 @@ func (a *App) silence() time.Duration {
 
 func (a *App) startExecutor(context.Context) error {
 	c := a.o.Config
+	if !c.Works() {
+		return nil
+	}
 	var err error
 	a.exec, err = executor.New(executor.Config{
 		WorkspaceDir: c.Worker.WorkspaceDir, LogDir: logDir(c), RunAs: c.Worker.RunAs, Logger: a.log, Now: a.o.Now,
@@ -245,15 +254,19 @@ func (a *App) startExecutor(context.Context) error {
 	return nil
 }
 
-func (a *App) startConsumers(ctx context.Context) error {
+// startWorker starts what runs tasks, in a process that works.
+func (a *App) startWorker(ctx context.Context) error {
 	c := a.o.Config
-	adm := consumers.NewAdmitter(consumers.AdmitterOptions{
+	if !c.Works() {
+		return nil
+	}
+	a.admitter = consumers.NewAdmitter(consumers.AdmitterOptions{
 		Store: a.store, View: a.view, Familiars: func() []string { return familiarIDs(a.conf()) },
 		Replay: replayWindow, TombTTL: days(c.Storage.DedupeDays), Deliveries: a.deliv, Audit: a.audit,
 		Forget: a.exec.RemoveLogs, Outbox: a.outbox, Tracer: a.tracer, Now: a.o.Now, Logger: a.log,
 	})
 	w, err := consumers.NewWorker(consumers.Options{
-		Store: a.store, View: a.view, JS: a.js, Runner: a.exec, Admitter: adm, Audit: a.audit, Restore: a.restore,
+		Store: a.store, View: a.view, JS: a.js, Runner: a.exec, Admitter: a.admitter, Audit: a.audit, Restore: a.restore,
 		Surfaces: a.surfaces(),
 		Familiar: func(id string) (executor.Familiar, bool) { return familiar(a.conf(), id) },
 		Logger:   a.log, Now: a.o.Now, Registerer: a.reg,
@@ -265,23 +278,54 @@ func (a *App) startConsumers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.admit = consumers.NewAdmitLoop(a.js, adm, a.restore, a.reg)
-	a.probe = &prober{store: a.store, view: a.view, worker: w, admit: a.admit, relay: &a.relay, issues: &a.issues, boot: a.o.Boot, beat: beatEvery(a.o.BeatEvery), now: a.o.Now}
-	a.reg.MustRegister(newReadiness(a.probe.stalled))
 	if err := w.Start(ctx); err != nil {
 		return err
 	}
 	a.worker.Store(w)
 	a.cleanups.push("worker", w.Stop)
-	keep := consumers.NewRetention(consumers.RetentionOptions{
-		Store: a.store, Log: a.deliv, View: a.view, Forget: a.exec.RemoveLogs, Outbox: a.outbox,
+	return nil
+}
+
+// startAdmission starts what makes the log visible, beside the worker.
+func (a *App) startAdmission(context.Context) error {
+	if a.o.Config.Works() {
+		a.admit = consumers.NewAdmitLoop(a.js, a.admitter, a.restore, a.reg)
+		a.admit.Start()
+		a.cleanups.push("admission", parting(a.admit.Stop))
+	}
+	return nil
+}
+
+// leaseRetention is the lease of the one process that does retention.
+const leaseRetention = "retention"
+
+// startRetention starts what ends the old, in one process of those that relay.
+func (a *App) startRetention(ctx context.Context) error {
+	c := a.o.Config
+	if !c.Relays() {
+		return nil
+	}
+	lease, err := kv.OpenLease(ctx, a.js, a.leaseOptions(leaseRetention))
+	if err != nil {
+		return err
+	}
+	a.leases.add(leaseRetention, lease)
+	o := consumers.RetentionOptions{
+		Store: a.store, Log: a.deliv, View: a.view, Turn: lease, Outbox: a.outbox,
 		Tasks: days(c.Storage.TaskRetentionDays), Deliveries: days(c.Storage.DeliveryRetentionDays),
 		Dedupe: days(c.Storage.DedupeDays), Every: a.o.RetainEvery, Now: a.o.Now, Logger: a.log, Registerer: a.reg,
-	})
+	}
+	if a.exec != nil {
+		o.Forget = a.exec.RemoveLogs
+	}
+	keep := consumers.NewRetention(o)
 	keep.Start()
 	a.cleanups.push("retention", parting(keep.Stop))
-	a.admit.Start()
-	a.cleanups.push("admission", parting(a.admit.Stop))
+	return nil
+}
+
+// startDoors is last: a stop closes them first.
+func (a *App) startDoors(context.Context) error {
 	a.cleanups.push("doors", a.closeDoors)
 	return nil
 }

@@ -49,6 +49,10 @@ type job struct {
 	// CallbackURL is told of the issues of operators; "" takes no requests of
 	// theirs.
 	CallbackURL string
+	// Role is one part of a fleet, "" all of it; a fleet's tasks call TasksURL.
+	Role, TasksURL string
+	// Retain is the time between passes of retention, Lease between renewals.
+	Retain, Lease time.Duration
 	// Ahead is how far the process's clock is.
 	Ahead time.Duration
 	// Point is where the process kills itself with SIGKILL, once.
@@ -89,7 +93,7 @@ func runChild(path string) error {
 	if err := a.Start(ctx); err != nil {
 		return err
 	}
-	fmt.Println("ready", a.addr.public)
+	fmt.Println("ready", a.addr.public, a.addr.admin)
 	<-ctx.Done()
 	return a.Stop(context.Background())
 }
@@ -141,6 +145,16 @@ func (j job) options() Options {
 		}}
 		o.Now = func() time.Time { return time.Now().Add(j.Ahead) }
 	}
+	if j.Role != "" {
+		cfg.Server.Role = j.Role
+	}
+	if j.TasksURL != "" {
+		cfg.Callbacks = append(cfg.Callbacks, config.Callback{
+			Name: "tasks", URL: j.TasksURL, Secrets: []redact.Secret{callbackSecret()}, AllowPrivate: true, Timeout: 10 * time.Second,
+		})
+		f.Callback = "tasks"
+	}
+	o.RetainEvery, o.LeaseEvery = j.Retain, j.Lease
 	j.arm(&o)
 	return o
 }
@@ -178,10 +192,11 @@ func (j job) arm(o *Options) {
 
 // child is a process that a test started.
 type child struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	addr string
-	done chan struct{}
+	t     *testing.T
+	cmd   *exec.Cmd
+	addr  string // of the public listener, or the nats-server
+	admin string
+	done  chan struct{}
 }
 
 // spawn starts a child and waits until it is ready.
@@ -204,12 +219,12 @@ func spawn(t *testing.T, j job) *child {
 	sc := bufio.NewScanner(out)
 	for sc.Scan() {
 		if addr, ok := strings.CutPrefix(sc.Text(), "ready "); ok {
-			c.addr = addr
+			c.addr, c.admin, _ = strings.Cut(addr, " ")
 			break
 		}
 	}
 	go func() { _ = c.cmd.Wait(); close(c.done) }()
-	if c.addr == "" {
+	if c.addr == "" && c.admin == "" {
 		<-c.done
 		all, _ := os.ReadFile(log.Name())
 		require.Fail(t, "child did not start", "%s", all)

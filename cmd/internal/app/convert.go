@@ -18,7 +18,7 @@ func routing(c *config.Config, src config.NamedSource) *github.Config {
 		Source: src.Name, AppConfigured: src.AppID != 0, AppID: src.AppID,
 		ReviewFamiliar: c.Review.Familiar, ReviewPullRequest: c.Review.PullRequest,
 		IncludeDrafts: c.Review.IncludeDrafts, Lanes: github.AllLanes, DedupeDays: c.Storage.DedupeDays,
-		SurfacesReady: src.HasApp(),
+		SurfacesReady: src.AppID != 0, // its key is where it is used
 	}
 	for _, f := range c.Familiars {
 		out.Familiars = append(out.Familiars, routedFamiliar(f))

@@ -119,7 +119,7 @@ func (l late) Owner(ctx context.Context, installation int64, source string) (str
 }
 
 func (l late) OpenLog(id task.ID, attempt int) (io.ReadCloser, error) {
-	return l.a.exec.OpenLog(id, attempt)
+	return l.a.openLog(id, attempt)
 }
 
 func (l late) Pause(ctx context.Context, installation *int64, by string) error {
@@ -146,7 +146,7 @@ func (l late) Ready(ctx context.Context) []ingest.Condition { return l.a.probe.R
 // recovery, and a supervisor sees /livez during it.
 func (a *App) startHTTP(ctx context.Context) error {
 	c := a.o.Config
-	if err := ingest.CheckBind(c.Server.Listen, c.API.Mode, c.Server.AllowPublic); err != nil {
+	if err := checkBind(c); err != nil {
 		return err
 	}
 	var err error
@@ -172,11 +172,21 @@ func (a *App) startHTTP(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.addr.public, err = a.listen(ctx, "listen", c.Server.Listen, a.http.Public()); err != nil {
-		return err
+	if c.Ingests() {
+		if a.addr.public, err = a.listen(ctx, "listen", c.Server.Listen, a.http.Public()); err != nil {
+			return err
+		}
 	}
 	a.addr.admin, err = a.listen(ctx, "admin_listen", c.Server.AdminListen, a.http.Admin())
 	return err
+}
+
+// checkBind refuses an API that is open to the world by mistake.
+func checkBind(c *config.Config) error {
+	if !c.Ingests() {
+		return nil
+	}
+	return ingest.CheckBind(c.Server.Listen, c.API.Mode, c.Server.AllowPublic)
 }
 
 func (a *App) listen(ctx context.Context, key, addr string, h http.Handler) (string, error) {

@@ -16,7 +16,7 @@ import (
 // startIssues starts what creates the issues of approved requests. It is
 // stopped before the relay, which still tells of the last ones.
 func (a *App) startIssues(context.Context) error {
-	if a.events == nil {
+	if a.events == nil || !a.o.Config.Relays() {
 		return nil
 	}
 	c := a.o.Config.Operator
@@ -55,7 +55,7 @@ func (a *App) startIssues(context.Context) error {
 // openGates makes what holds pull requests of operators' issues. Its channel
 // has to be there before anything is sent.
 func (a *App) openGates(ctx context.Context) error {
-	if a.appClient == nil || a.events == nil {
+	if a.appClient == nil || a.events == nil || !a.o.Config.Relays() {
 		return nil
 	}
 	gates, err := kv.OpenGateStore(ctx, a.js)

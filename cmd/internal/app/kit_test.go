@@ -233,7 +233,7 @@ func issue(number int) string {
 // item is what tests read of a task.
 type item struct {
 	ID, Status, Reason, Summary, State string
-	Attempts                           []struct{ Outcome, Detail, Tail string }
+	Attempts                           []struct{ Outcome, Detail, Tail, Worker string }
 }
 
 // list reads the whole list, in pages of limit.

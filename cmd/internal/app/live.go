@@ -73,6 +73,9 @@ func (a *App) derive(c *config.Config) (*inForce, error) {
 				continue
 			}
 		}
+		if !c.Relays() {
+			continue
+		}
 		made, err := a.newCallback(cb)
 		if err != nil {
 			return nil, err
@@ -142,10 +145,14 @@ func (a *App) reload(load func() (*config.Config, error)) error {
 		return err
 	}
 	old := a.live.Load()
-	if keys := old.conf.RestartKeys(next); len(keys) > 0 {
+	keys := old.conf.RestartKeys(next)
+	if a.events == nil && opensEvents(next) {
+		keys = append(keys, "operator.keys") // the store is opened at start
+	}
+	if len(keys) > 0 {
 		return fmt.Errorf("%s cannot change while belay runs, so nothing was changed: restart belay, or take that change back and reload", strings.Join(keys, ", "))
 	}
-	if err := ingest.CheckBind(next.Server.Listen, next.API.Mode, next.Server.AllowPublic); err != nil {
+	if err := checkBind(next); err != nil {
 		return err
 	}
 	if err := a.put(next); err != nil {

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 
+	"github.com/belay-run/belay/cmd/internal/config"
 	"github.com/belay-run/belay/kv"
 )
 
@@ -14,11 +15,17 @@ func (t tenancy) RepoTenant(_ context.Context, repo string) (string, error) {
 	return t.a.conf().Operator.RepoTenant(repo)
 }
 
+// opensEvents reports whether this process has to do with operator tasks: it
+// answers the signed routes, or creates the issues.
+func opensEvents(c *config.Config) bool {
+	return c.Operator.Repo != "" && (c.Relays() || c.Ingests() && len(c.Operator.Keys) > 0)
+}
+
 // openEvents binds the store of operator tasks, where a repository is
 // configured for them.
 func (a *App) openEvents(ctx context.Context) error {
 	c := a.o.Config.Operator
-	if c.Repo == "" {
+	if !opensEvents(a.o.Config) {
 		return nil
 	}
 	var err error

@@ -44,6 +44,8 @@ type Options struct {
 	// CheckEvery is the time between two looks of the process at itself; 0 is a
 	// minute.
 	CheckEvery time.Duration
+	// LeaseEvery is the time between renewals of a lease; 0 is 5 s.
+	LeaseEvery time.Duration
 	// Hooks hold the worker's steps in tests; nil in production.
 	Hooks *consumers.Hooks
 	// IssueHooks hold the steps of an operator's issue in tests, SearchFirst

@@ -73,7 +73,7 @@ func (a *App) intents(r task.Record, n int) []task.Intent {
 		}
 	}
 	payload, _ := json.Marshal(ended{r.InstallationID, r.ID}) // two plain fields always encode
-	if consumers.Held(&r) && a.gates != nil {
+	if c := a.o.Config; consumers.Held(&r) && c.GitHub.AppID != 0 && c.Operator.Repo != "" {
 		out = append(out, task.Intent{N: n + len(out), Channel: channelRelease, To: fmt.Sprintf("%s#%d", r.Repo, r.PRNumber), Payload: payload})
 	}
 	if r.Surfaces != task.SurfacesOpen {
@@ -94,8 +94,8 @@ func callback(c *config.Config, familiar string) (string, bool) {
 
 // label is what people see of where a callback goes.
 func (a *App) label(name string) string {
-	if cb, ok := a.live.Load().callbacks[relay.CallbackChannel(name)].(*relay.Callback); ok {
-		return cb.Label()
+	if cb, ok := a.conf().CallbackByName(name); ok {
+		return relay.Label(cb.URL)
 	}
 	return name
 }
@@ -103,6 +103,9 @@ func (a *App) label(name string) string {
 // startRelay starts what sends. It is stopped after the worker, whose last
 // results it still sends.
 func (a *App) startRelay(context.Context) error {
+	if !a.o.Config.Relays() {
+		return nil
+	}
 	r, err := relay.New(relay.Options{
 		Tracer: a.tracer, Store: a.outbox, View: a.view, JS: a.js, Boot: a.o.Boot, Alone: a.o.Config.Embedded(),
 		Channel: a.channel,

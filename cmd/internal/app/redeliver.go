@@ -14,7 +14,7 @@ import (
 // openRedelivery makes what asks GitHub again for deliveries that did not
 // arrive, of each source with an App. It looks at nothing yet.
 func (a *App) openRedelivery(ctx context.Context) error {
-	if !a.o.Config.Redelivery.Enabled {
+	if !a.o.Config.Redelivery.Enabled || !a.o.Config.Relays() {
 		return nil
 	}
 	for source, client := range a.clients {
@@ -23,12 +23,11 @@ func (a *App) openRedelivery(ctx context.Context) error {
 			return err
 		}
 		store.SetHooks(a.o.StoreHooks)
-		lease, err := kv.OpenLease(ctx, a.js, kv.LeaseOptions{
-			Name: leaseOf(source), Boot: a.o.Boot, Alone: a.o.Config.Embedded(), Logger: a.log,
-		})
+		lease, err := kv.OpenLease(ctx, a.js, a.leaseOptions(leaseOf(source)))
 		if err != nil {
 			return err
 		}
+		a.leases.add(leaseOf(source), lease)
 		a.redeliver = append(a.redeliver, consumers.NewRedeliverer(consumers.RedelivererOptions{
 			Source: source, GitHub: client, Log: a.deliv, Store: store, Leader: lease, Wants: a.wants(source),
 			Every: a.o.Config.Redelivery.Every, MaxAge: a.conf().Redelivery.MaxAge,

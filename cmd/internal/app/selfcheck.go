@@ -138,7 +138,7 @@ func (a *App) running(ctx context.Context) *doctor.Running {
 // loginUnknown reports whether the App of a source has not said its login yet.
 func (a *App) loginUnknown() bool {
 	for _, src := range a.live.Load().sources {
-		if src.Config.SurfacesReady && src.Config.AppLogin == "" {
+		if a.clients[src.Config.Source] != nil && src.Config.AppLogin == "" {
 			return true
 		}
 	}

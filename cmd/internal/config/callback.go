@@ -103,6 +103,7 @@ func (c *Config) validateCallbackSecrets(p *problems, prefix string, b Callback)
 	key := c.secretKey(prefix + ".secret")
 	if p.ok(prefix+".secrets", prefix+".secret_files") {
 		switch n := len(b.Secrets); {
+		case n == 0 && !c.Relays(): // it sends nothing
 		case n == 0:
 			p.add(key, "", "are not set", nextCallbackSecret)
 		case n > maxCallbackSecrets:

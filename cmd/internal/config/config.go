@@ -49,6 +49,9 @@ type Server struct {
 	Listen string `toml:"listen" default:"127.0.0.1:3000"`
 	// AdminListen is the address of /metrics and the health checks.
 	AdminListen string `toml:"admin_listen" default:"127.0.0.1:9464"`
+	// Role is what this process does: all of it, or, with a NATS server of its
+	// own, one part of a fleet.
+	Role string `toml:"role" default:"all" enum:"all,ingest,worker,relay"`
 	// AllowPublic permits an open API on an address that others can reach.
 	AllowPublic bool `toml:"allow_public"`
 }
@@ -197,6 +200,29 @@ type Familiar struct {
 	// empty for none.
 	Callback string `toml:"callback"`
 }
+
+// The values of Server.Role.
+const (
+	RoleAll = "all"
+	// RoleIngest takes webhooks and answers the API.
+	RoleIngest = "ingest"
+	// RoleWorker admits deliveries and runs tasks.
+	RoleWorker = "worker"
+	// RoleRelay sends what is to go out and does what one of a fleet has to.
+	RoleRelay = "relay"
+)
+
+// Roles are the values of Server.Role.
+var Roles = []string{RoleAll, RoleIngest, RoleWorker, RoleRelay}
+
+// Ingests reports whether this process takes webhooks and answers the API.
+func (c *Config) Ingests() bool { return c.Server.Role == RoleAll || c.Server.Role == RoleIngest }
+
+// Works reports whether this process runs tasks.
+func (c *Config) Works() bool { return c.Server.Role == RoleAll || c.Server.Role == RoleWorker }
+
+// Relays reports whether this process sends what is to go out.
+func (c *Config) Relays() bool { return c.Server.Role == RoleAll || c.Server.Role == RoleRelay }
 
 // Embedded reports whether belay runs its own nats-server.
 func (c *Config) Embedded() bool { return c.NATS.URL == "" }

@@ -34,7 +34,7 @@ func (g GitHub) AppKey() ([]byte, error) {
 func (c *Config) validateGitHub(p *problems) {
 	g := c.GitHub
 	c.validateApp(p, "github", g)
-	if p.ok("github.webhook_secrets", "github.webhook_secret_files") && len(g.WebhookSecrets) == 0 && !c.Embedded() {
+	if p.ok("github.webhook_secrets", "github.webhook_secret_files") && len(g.WebhookSecrets) == 0 && !c.Embedded() && c.Ingests() {
 		p.add(c.secretKey("github.webhook_secret"), "", "are not set",
 			"set them: processes that share a NATS server have to share a secret, so belay makes none")
 	}
@@ -46,7 +46,7 @@ func (c *Config) validateApp(p *problems, key string, g GitHub) {
 	if url := key + ".webhook_url"; p.ok(url) && g.WebhookURL != "" && !isURL(g.WebhookURL, "https", "http") {
 		p.add(url, quote(g.WebhookURL), "is not an http address", `write the one that GitHub reaches, such as "https://belay.example/webhook"`)
 	}
-	validateKey(p, key, g)
+	validateKey(p, key, g, c.Works() || c.Relays())
 	c.validateSecrets(p, key+".webhook_secret", g.WebhookSecrets)
 	c.validateSecrets(p, key+".marker_secret", g.MarkerSecrets)
 }
@@ -73,8 +73,9 @@ func isLoopbackHost(host string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// validateKey checks that an App has an id and one key.
-func validateKey(p *problems, at string, g GitHub) {
+// validateKey checks that an App has an id and one key; keyed says that this
+// process needs the key.
+func validateKey(p *problems, at string, g GitHub, keyed bool) {
 	id, text, file := at+".app_id", at+".private_key", at+".private_key_file"
 	if !p.ok(id, text, file) {
 		return
@@ -87,7 +88,7 @@ func validateKey(p *problems, at string, g GitHub) {
 	switch {
 	case g.AppID == 0 && set:
 		p.add(id, "0", "is not set, but "+key+" is", "write the App's id, as its settings page shows it")
-	case g.AppID != 0 && !set:
+	case g.AppID != 0 && !set && keyed:
 		p.add(file, "", "is not set, but "+id+" is", "name the .pem file that GitHub gave you for the App")
 	case g.PrivateKey != "" && g.PrivateKeyFile != "":
 		p.add(file, quote(g.PrivateKeyFile), "is set beside "+text, "keep one of the two")

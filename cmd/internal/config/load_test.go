@@ -55,7 +55,7 @@ func TestDefaults(t *testing.T) {
 	require.NoError(t, err)
 	host, err := os.Hostname()
 	require.NoError(t, err)
-	require.Equal(t, Server{Listen: "127.0.0.1:3000", AdminListen: "127.0.0.1:9464"}, c.Server)
+	require.Equal(t, Server{Listen: "127.0.0.1:3000", AdminListen: "127.0.0.1:9464", Role: "all"}, c.Server)
 	require.Equal(t, Storage{Dir: "data", TaskRetentionDays: 30, DeliveryRetentionDays: 90, DedupeDays: 365}, c.Storage)
 	require.Equal(t, NATS{Replicas: 1}, c.NATS)
 	require.Equal(t, GitHub{APIURL: "https://api.github.com"}, c.GitHub)

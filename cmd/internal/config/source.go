@@ -85,7 +85,7 @@ func (c *Config) validateSources(p *problems) {
 			checkName(p, key+".name", s.Name, sourceForm, next, names, i)
 		}
 		c.validateApp(p, key, s.GitHub())
-		if p.ok(key+".webhook_secrets", key+".webhook_secret_files") && len(s.WebhookSecrets) == 0 {
+		if p.ok(key+".webhook_secrets", key+".webhook_secret_files") && len(s.WebhookSecrets) == 0 && c.Ingests() {
 			p.add(c.secretKey(key+".webhook_secret"), "", "are not set", "write those that GitHub signs with; make one with `openssl rand -hex 32`")
 		}
 	}

@@ -36,13 +36,17 @@ func (c *Config) validateServer(p *problems) {
 	s := c.Server
 	checkAddress(p, "server.listen", s.Listen)
 	checkAddress(p, "server.admin_listen", s.AdminListen)
+	if p.ok("server.role", "nats.url") && s.Role != RoleAll && c.Embedded() {
+		p.add("server.role", quote(s.Role), "is one part of a fleet, and without nats.url this process is alone",
+			"set url under [nats], or leave role (or --role) out")
+	}
 	if !p.ok("server.listen", "server.admin_listen", "server.allow_public", "api.mode") {
 		return
 	}
 	if s.Listen == s.AdminListen && !strings.HasSuffix(s.Listen, ":0") {
 		p.add("server.admin_listen", quote(s.AdminListen), "is the address of server.listen", "give it another port")
 	}
-	if !Loopback(s.Listen) && c.API.Mode == ModeOpen && !s.AllowPublic {
+	if c.Ingests() && !Loopback(s.Listen) && c.API.Mode == ModeOpen && !s.AllowPublic {
 		p.add("server.listen", quote(s.Listen), "lets others reach an API that asks for no token",
 			`set mode = "token" under [api], listen on 127.0.0.1, or set allow_public = true under [server] to accept it`)
 	}
