@@ -175,15 +175,19 @@ func (p *proxy) through(env *natstest.Env, logger *slog.Logger, change ...func(*
 	p.t.Helper()
 	var b *bench
 	ready := make(chan struct{})
-	nc, err := nats.Connect(p.url(env), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond),
-		nats.ReconnectJitter(time.Millisecond, time.Millisecond), nats.ReconnectBufSize(-1),
-		nats.FlusherTimeout(time.Second), nats.Timeout(time.Second), nats.PingInterval(500*time.Millisecond),
-		nats.ReconnectHandler(func(*nats.Conn) {
-			<-ready
-			b.view.Reopen()
-			go b.worker.Beat()
-		}))
-	require.NoError(p.t, err)
+	var nc *nats.Conn
+	natstest.Eventually(p.t, "a connection", func() bool { // the first one may take longer on a busy machine
+		var err error
+		nc, err = nats.Connect(p.url(env), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond),
+			nats.ReconnectJitter(time.Millisecond, time.Millisecond), nats.ReconnectBufSize(-1),
+			nats.FlusherTimeout(time.Second), nats.Timeout(time.Second), nats.PingInterval(500*time.Millisecond),
+			nats.ReconnectHandler(func(*nats.Conn) {
+				<-ready
+				b.view.Reopen()
+				go b.worker.Beat()
+			}))
+		return err == nil
+	})
 	p.t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(time.Second))
 	require.NoError(p.t, err)
