@@ -200,20 +200,20 @@ func TestOB52EventsOfARun(t *testing.T) {
 	post := func(body string) int {
 		return r.do("POST", r.app.URL()+"/api/events", body, "Content-Type", "application/json").status
 	}
-	event := `{"streamId":"` + id + `","type":"progress","data":{"step":"tests"},"id":"e1"}`
+	event := `{"streamId":"` + id + `","type":"progress","data":{"step":"tests"},"id":"first"}`
 	require.Equal(t, 202, post(event))
 	require.Equal(t, 200, post(event))
 	require.Equal(t, 400, post(strings.Replace(event, id, "cockpit-task:"+id, 1)))
 	r.restart()
 	require.Equal(t, 200, post(event), "over restarts too")
-	require.Equal(t, 202, post(strings.Replace(event, "e1", "e2", 1)))
+	require.Equal(t, 202, post(strings.Replace(event, "first", "second", 1)))
 	var got struct {
 		Task struct{ Events []struct{ ID, Type string } }
 	}
 	r.await(id, "done")
 	require.NoError(t, json.Unmarshal([]byte(r.get("/api/github/tasks/"+id).body), &got))
 	require.Len(t, got.Task.Events, 2)
-	require.Equal(t, "e1", got.Task.Events[0].ID)
+	require.Equal(t, "first", got.Task.Events[0].ID)
 	natstest.Eventually(t, "the audit trail", func() bool {
 		s, err := r.app.js.Stream(t.Context(), kv.StreamAudit)
 		require.NoError(t, err)
