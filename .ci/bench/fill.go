@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,8 @@ type fillJob struct {
 	Dir        string
 	Tasks      int
 	Deliveries int
+	// Repos is how many repositories they are spread over; 0 is 100.
+	Repos int
 }
 
 // fillChild writes what belay would have written, many messages at a time.
@@ -69,7 +72,7 @@ func (j fillJob) publish(js jetstream.JetStream) error {
 	every := max(1, j.Deliveries/max(1, j.Tasks))
 	made := 0
 	for i := range j.Deliveries {
-		d := delivery(i)
+		d := delivery(i, cmp.Or(j.Repos, 100))
 		isTask := i%every == 0 && made < j.Tasks
 		if !isTask {
 			d.Task, d.Routing = nil, task.Ignored(task.UnsupportedAction)
@@ -113,12 +116,12 @@ func send(js jetstream.JetStream, subject, msgID string, v any) error {
 }
 
 // delivery is an issue that got a label: a task without a supersede key. It
-// spreads over ten installations and a hundred repositories.
-func delivery(i int) task.Delivery {
+// spreads over ten installations and some repositories.
+func delivery(i, repos int) task.Delivery {
 	id := task.DeliveryID(uuid.NewString())
 	d := task.Delivery{
 		V: task.Version, Source: task.DefaultSource, ID: id, Event: "issues", Action: "labeled",
-		InstallationID: int64(1 + i%10), RepoID: int64(1 + i%100), Repo: fmt.Sprintf("acme/service-%d", i%100), Number: i,
+		InstallationID: int64(1 + i%10), RepoID: int64(1 + i%repos), Repo: fmt.Sprintf("acme/service-%d", i%repos), Number: i,
 		ReceivedAt: task.At(time.Now()),
 		Task: &task.Spec{
 			FamiliarID: "cody", CloneURL: "https://git.example/acme/service.git", DefaultBranch: "main",

@@ -140,7 +140,7 @@ func (j latencyJob) accept(ctx context.Context, s *stack, times *starts) error {
 		case <-tick.C:
 		}
 		wg.Go(func() {
-			d := delivery(i)
+			d := delivery(i, 100)
 			times.note(times.received, d.Task.ID, time.Now())
 			_, errs[i] = s.log.Accept(ctx, d)
 			times.note(times.accepted, d.Task.ID, time.Now())

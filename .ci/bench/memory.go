@@ -161,7 +161,7 @@ const producers = 64
 // were ever accepted have ended.
 func enqueueAll(ctx context.Context, s *stack, from, to int) error {
 	err := produce(from, to, func(i int) error {
-		_, err := s.log.Accept(ctx, delivery(i))
+		_, err := s.log.Accept(ctx, delivery(i, 100))
 		return err
 	})
 	if err != nil {

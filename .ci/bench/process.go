@@ -30,9 +30,10 @@ func build(ctx context.Context, o *options, dir string) (string, error) {
 
 // serve is a `belay serve` with one familiar, one worker and ports of its own.
 type serve struct {
-	cmd   *exec.Cmd
-	admin string
-	ended chan error // gets the process's end, once
+	cmd    *exec.Cmd
+	public string
+	admin  string
+	ended  chan error // gets the process's end, once
 	// ready is the time from the start of the process to the first /readyz
 	// that answered 200.
 	ready time.Duration
@@ -56,7 +57,7 @@ func startServe(ctx context.Context, bin, dir string) (*serve, error) {
 		return nil, fmt.Errorf("make log: %w", err)
 	}
 	defer log.Close()
-	s := &serve{cmd: exec.CommandContext(ctx, bin, "serve", "--config", conf), admin: ports[1]}
+	s := &serve{cmd: exec.CommandContext(ctx, bin, "serve", "--config", conf), public: ports[0], admin: ports[1]}
 	s.cmd.Stderr, s.cmd.Stdout = log, log
 	began := time.Now()
 	if err := s.cmd.Start(); err != nil {

@@ -44,7 +44,7 @@ func (l *asynqLife) close() error {
 
 func (l *asynqLife) all(ctx context.Context, from, to int) error {
 	err := produce(from, to, func(i int) error {
-		d := delivery(i)
+		d := delivery(i, 100)
 		data, err := json.Marshal(&d)
 		if err != nil {
 			return fmt.Errorf("encode: %w", err)

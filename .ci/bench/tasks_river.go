@@ -95,7 +95,7 @@ func (l *riverLife) close() error {
 
 func (l *riverLife) all(ctx context.Context, from, to int) error {
 	err := produce(from, to, func(i int) error {
-		_, err := l.client.Insert(ctx, riverArgs{delivery(i)}, nil)
+		_, err := l.client.Insert(ctx, riverArgs{delivery(i, 100)}, nil)
 		return err
 	})
 	if err != nil {

@@ -56,7 +56,7 @@ func (l *sqliteLife) all(ctx context.Context, from, to int) error {
 			}
 		})
 	}
-	err := produce(from, to, func(i int) error { return l.add(ctx, delivery(i)) })
+	err := produce(from, to, func(i int) error { return l.add(ctx, delivery(i, 100)) })
 	if err == nil {
 		err = watched(ctx, func() bool { return l.ended.Load() >= int64(to) }, func() int { return int(l.ended.Load()) })
 	}
