@@ -28,6 +28,7 @@ const (
 	// JetStream's error codes, beside those that the client names.
 	errInsufficientResources jetstream.ErrorCode = 10023
 	errStorageExceeded       jetstream.ErrorCode = 10047
+	errNoPeers               jetstream.ErrorCode = 10005
 )
 
 // Report says what Reconcile did.
@@ -184,6 +185,9 @@ func unavailable(err error) bool {
 	var js jetstream.JetStreamError
 	if errors.As(err, &js) && js.APIError() != nil {
 		api := js.APIError()
+		if api.ErrorCode == errNoPeers { // a node of the cluster has not come up yet
+			return true
+		}
 		return api.Code == codeUnavailable && api.ErrorCode != errInsufficientResources &&
 			api.ErrorCode != jetstream.JSErrCodeJetStreamNotEnabledForAccount
 	}

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -11,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belay-run/belay/kv/natstest"
 	"github.com/belay-run/belay/kv/streams"
 )
 
@@ -67,4 +69,27 @@ func TestReconcileWaitsForJetStream(t *testing.T) {
 	}
 	require.NoError(t, ns.EnableJetStream(&server.JetStreamConfig{StoreDir: t.TempDir(), MaxStore: 8 << 30, MaxMemory: 1 << 20}))
 	require.NoError(t, <-done)
+}
+
+// J26: a cluster has a leader before all of its nodes are there, and then says
+// that it has no place for three copies.
+func TestReconcileWaitsForAPlaceForEachCopy(t *testing.T) {
+	t.Parallel()
+	env := natstest.New(t, natstest.WithoutStreams())
+	var refused atomic.Int32
+	_, err := env.NC.Subscribe("FRONT.>", func(m *nats.Msg) {
+		api := "$JS.API." + strings.TrimPrefix(m.Subject, "FRONT.")
+		if strings.Contains(api, "STREAM.CREATE") && refused.Add(1) == 1 {
+			_ = m.Respond([]byte(`{"error":{"code":400,"err_code":10005,"description":"no suitable peers for placement"}}`))
+			return
+		}
+		_ = env.NC.PublishRequest(api, m.Reply, m.Data)
+	})
+	require.NoError(t, err)
+	js, err := jetstream.NewWithAPIPrefix(env.Connect(), "FRONT")
+	require.NoError(t, err)
+	set := embedded(t)
+	_, err = streams.Reconcile(t.Context(), js, set, streams.Options{})
+	require.NoError(t, err)
+	require.EqualValues(t, len(set.Streams)+1, refused.Load())
 }
