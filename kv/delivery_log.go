@@ -59,6 +59,10 @@ func OpenDeliveryLog(ctx context.Context, js jetstream.JetStream) (*DeliveryLog,
 // Since is when the log began: what is older it cannot have forgotten.
 func (l *DeliveryLog) Since() time.Time { return l.stream.CachedInfo().Created }
 
+// tryTimeout bounds one try: a leader that died answers nobody, and must not
+// eat the whole deadline.
+const tryTimeout = 3 * time.Second
+
 // Accept stores a routed delivery exactly once and stamps its task's id. It
 // tries until ctx ends, always with the same message id, so a lost answer
 // makes no second message. One id with another body is a delivery of its own
@@ -91,7 +95,7 @@ func (l *DeliveryLog) accept(ctx context.Context, d task.Delivery, msgID string)
 	if !ack.Duplicate {
 		return Accepted{Delivery: d, Seq: ack.Sequence}, nil
 	}
-	first, err := l.Get(ctx, ack.Sequence)
+	first, err := l.first(ctx, msgID, ack.Sequence)
 	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrNewer) {
 		// Purged with its tenant, or kept by a newer belay: it was accepted.
 		return Accepted{Delivery: d, Seq: ack.Sequence, Duplicate: true}, nil
@@ -107,6 +111,26 @@ func (l *DeliveryLog) accept(ctx context.Context, d task.Delivery, msgID string)
 		acc.Duplicate = false // an earlier try of this very call, its answer lost
 	}
 	return acc, nil
+}
+
+// first reads the delivery that a repeated one repeats, until ctx ends: a leader
+// that dies between the two answers is no reason to refuse what is stored.
+func (l *DeliveryLog) first(ctx context.Context, msgID string, seq uint64) (Logged, error) {
+	for wait := 20 * time.Millisecond; ; wait = min(2*wait, 500*time.Millisecond) {
+		d, err := l.read(ctx, msgID, seq)
+		if !errors.Is(err, ErrUnknown) || !sleep(ctx, wait) {
+			return d, err
+		}
+	}
+}
+
+func (l *DeliveryLog) read(ctx context.Context, msgID string, seq uint64) (Logged, error) {
+	if err := l.Hooks.before(ctx, "read", msgID); err != nil {
+		return Logged{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
+	defer cancel()
+	return l.Get(ctx, seq)
 }
 
 // publish repeats one message under one id until it is acknowledged, refused
@@ -147,8 +171,7 @@ func (l *DeliveryLog) try(ctx context.Context, subject string, h nats.Header, da
 	if err := l.Hooks.before(ctx, "publish", msgID); err != nil {
 		return jetstream.PubAck{}, err
 	}
-	// A leader that died answers nobody: one try must not eat the whole deadline.
-	tctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	tctx, cancel := context.WithTimeout(ctx, tryTimeout)
 	defer cancel()
 	ack, err := publish(tctx, l.js.Conn(), &nats.Msg{Subject: subject, Data: data, Header: h})
 	if err != nil {

@@ -205,6 +205,29 @@ func TestG36UnavailableUntilTheDeadline(t *testing.T) {
 	require.False(t, accept(t, l, delivery("g1")).Duplicate, "the redelivery is the first")
 }
 
+// J02: the leader dies after it said that a delivery is a repeated one, and
+// before it said of which.
+func TestJ02ARepeatedDeliveryWaitsForTheNextLeader(t *testing.T) {
+	t.Parallel()
+	env := natstest.New(t)
+	l := openLog(t, env.JS)
+	want := accept(t, l, delivery("g1"))
+	reads := 0
+	l.Hooks = &kv.Hooks{Before: func(_ context.Context, op, _ string) error {
+		if op != "read" {
+			return nil
+		}
+		if reads++; reads < 3 {
+			return kv.ErrUnknown
+		}
+		return nil
+	}}
+	got := accept(t, l, delivery("g1"))
+	require.True(t, got.Duplicate)
+	require.Equal(t, want.Delivery.Routing, got.Delivery.Routing)
+	require.Equal(t, 3, reads)
+}
+
 // J23: a missing stream is an error, not a silence.
 func TestJ23StreamMissing(t *testing.T) {
 	t.Parallel()
