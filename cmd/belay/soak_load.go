@@ -10,26 +10,37 @@ import (
 	"github.com/belay-run/belay/cmd/internal/config"
 )
 
-// killer kills and restarts the server every 1.5 to 4 seconds.
-func (s *soak) killer(ctx context.Context, over time.Time) error {
+// killServer kills and restarts the one server every 1.5 to 4 seconds.
+func (s *soak) killServer(ctx, over context.Context) error {
 	began := time.Now()
-	for {
-		wait := 1500*time.Millisecond + time.Duration(rand.Int64N(int64(2500*time.Millisecond)))
-		if !pauseFor(ctx, wait) || time.Now().After(over) {
-			return nil
-		}
-		if err := s.server.kill(); err != nil {
+	for pauseBetween(over, 1500*time.Millisecond, 4*time.Second) {
+		if err := s.killAndStart(ctx, s.doors[0]); err != nil {
 			return err
 		}
-		s.server.kills++
-		if err := s.server.start(ctx); err != nil {
-			return err
-		}
-		s.mu.Lock()
-		fmt.Fprintf(s.cli.err, "soak: %2.0f s, %d kills, %d accepted, %d ended\n",
-			time.Since(began).Seconds(), s.server.kills, len(s.accepted), len(s.ended))
-		s.mu.Unlock()
+		s.progress(began, fmt.Sprintf("%d kills", s.kills))
 	}
+	return nil
+}
+
+func (s *soak) killAndStart(ctx context.Context, p *soakServer) error {
+	if err := p.kill(); err != nil {
+		return err
+	}
+	s.kills++
+	return p.start(ctx)
+}
+
+// progress tells a person how far the soak is.
+func (s *soak) progress(began time.Time, did string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fmt.Fprintf(s.cli.err, "soak: %2.0f s, %s, %d accepted, %d ended\n", time.Since(began).Seconds(), did, len(s.accepted), len(s.ended))
+}
+
+// pauseBetween waits for a random time between least and most, false if ctx
+// ended first.
+func pauseBetween(ctx context.Context, least, most time.Duration) bool {
+	return pauseFor(ctx, least+time.Duration(rand.Int64N(int64(most-least))))
 }
 
 // pauseFor waits, false if ctx ended first.
@@ -46,51 +57,53 @@ func pauseFor(ctx context.Context, d time.Duration) bool {
 
 // client sends webhooks until the time is over. One that was not accepted is
 // sent again under its id until it is, as GitHub's redelivery would.
-func (s *soak) client(ctx context.Context, over time.Time) error {
+func (s *soak) client(ctx, over context.Context, number int) error {
 	gap := time.Duration(s.o.clients) * time.Second / time.Duration(s.o.rate)
-	cfg := &config.Config{Familiars: []config.Familiar{{ID: "soak", BotUsername: "soak[bot]", TriggerLabels: []string{"soak"}}}}
-	for n := 0; time.Now().Before(over); n++ {
-		tree, err := loadPayload("issues.labeled", nil, newVocabulary(cfg, time.Now()))
+	for n := number; over.Err() == nil; n++ {
+		h, err := soakWebhook()
 		if err != nil {
 			return err
 		}
-		h := &hook{event: "issues.labeled", id: freshID(), secret: soakSecret}
-		if h.body, err = encode(tree); err != nil {
-			return err
-		}
-		if err := s.untilAccepted(ctx, h); err != nil {
-			return err
-		}
+		s.untilAccepted(ctx, h, n)
 		if n%4 == 3 {
-			s.again(ctx, h)
+			s.again(ctx, h, n+1)
 		}
-		if !pauseFor(ctx, time.Duration(rand.Int64N(int64(2*gap)+1))) {
-			return nil
-		}
+		pauseFor(over, time.Duration(rand.Int64N(int64(2*gap)+1)))
 	}
 	return nil
 }
 
-func (s *soak) untilAccepted(ctx context.Context, h *hook) error {
+// soakWebhook makes a delivery that becomes a task.
+func soakWebhook() (*hook, error) {
+	cfg := &config.Config{Familiars: []config.Familiar{{ID: "soak", BotUsername: "soak[bot]", TriggerLabels: []string{"soak"}}}}
+	tree, err := loadPayload("issues.labeled", nil, newVocabulary(cfg, time.Now()))
+	if err != nil {
+		return nil, err
+	}
+	body, err := encode(tree)
+	return &hook{event: "issues.labeled", id: freshID(), secret: soakSecret, body: body}, err
+}
+
+// untilAccepted sends to one door after the other.
+func (s *soak) untilAccepted(ctx context.Context, h *hook, door int) {
 	s.mu.Lock()
 	s.sent[h.id] = true
 	s.mu.Unlock()
-	for ctx.Err() == nil {
-		if got, ok := s.post(ctx, h); ok {
+	for ; ctx.Err() == nil; door++ {
+		if got, ok := s.post(ctx, h, door); ok {
 			s.mu.Lock()
 			s.accepted[h.id] = got.Task
 			s.mu.Unlock()
-			return nil
+			return
 		}
 		pauseFor(ctx, 50*time.Millisecond)
 	}
-	return nil
 }
 
 // again delivers what was accepted once more; the answer, if any, must name
 // the same task.
-func (s *soak) again(ctx context.Context, h *hook) {
-	got, ok := s.post(ctx, h)
+func (s *soak) again(ctx context.Context, h *hook, door int) {
+	got, ok := s.post(ctx, h, door)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dups++
@@ -100,13 +113,15 @@ func (s *soak) again(ctx context.Context, h *hook) {
 }
 
 // post sends once; a server that is down or starting is not accepted.
-func (s *soak) post(ctx context.Context, h *hook) (hookAnswer, bool) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+func (s *soak) post(ctx context.Context, h *hook, door int) (hookAnswer, bool) {
+	ctx, cancel := context.WithTimeout(ctx, githubPatience)
 	defer cancel()
+	began := time.Now()
+	ans, err := s.doors[door%len(s.doors)].client.Load().deliver(ctx, h)
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.posts++
-	s.mu.Unlock()
-	ans, err := s.server.client.Load().deliver(ctx, h)
+	s.answers.note(h.id, ans, err, began)
 	if err != nil || ans.status != http.StatusOK {
 		return hookAnswer{}, false
 	}
@@ -115,9 +130,9 @@ func (s *soak) post(ctx context.Context, h *hook) (hookAnswer, bool) {
 
 // watcher notes when the list first shows a task as ended: no run may begin
 // after that.
-func (s *soak) watcher(ctx context.Context, over time.Time) error {
-	for time.Now().Before(over) && pauseFor(ctx, 250*time.Millisecond) {
-		list, err := s.server.list(ctx)
+func (s *soak) watcher(ctx, over context.Context) error {
+	for pauseFor(over, 250*time.Millisecond) {
+		list, err := s.doors[0].list(ctx)
 		if err != nil {
 			continue // killed just now
 		}

@@ -20,36 +20,33 @@ import (
 )
 
 // soakReady is how long a start may take, also after a kill.
-const soakReady = 30 * time.Second
+const soakReady = time.Minute
 
 // soakSecret signs the soak's webhooks.
 const soakSecret = redact.Secret("the secret of a soak that lives as long as its folder")
 
 // soakServer is `belay serve` as a process of its own, on random ports.
 type soakServer struct {
-	dir    string
-	config string
-	cmd    *exec.Cmd
-	log    *os.File
-	client atomic.Pointer[apiClient]
-	kills  int
+	program string
+	dir     string // with its configuration, data and log
+	role    string // "" for all
+	cmd     *exec.Cmd
+	log     *os.File
+	client  atomic.Pointer[apiClient]
 }
 
-// newSoakServer writes the configuration; start starts the process.
-func newSoakServer(dir, replies string, concurrency int) (*soakServer, error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find my own program: %w", err)
-	}
-	conf := filepath.Join(dir, "nats.conf")
-	if err := os.WriteFile(conf, []byte("host: 127.0.0.1\nport: -1\njetstream { sync_interval: always }\n"), 0o600); err != nil {
-		return nil, fmt.Errorf("write nats.conf: %w", err)
-	}
+// newServer writes the configuration of a process, nats being its [nats];
+// start starts it.
+func (s *soak) newServer(name, role, nats string) (*soakServer, error) {
 	command, err := json.Marshal([]string{
-		exe, "bench", "task", "--notes", filepath.Join(dir, "notes.jsonl"), "--locks", filepath.Join(dir, "locks"), "--result", "{result}",
+		s.program, "bench", "task", "--notes", s.notes(), "--locks", filepath.Join(s.dir, "locks"), "--result", "{result}",
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode command: %w", err)
+	}
+	p := &soakServer{program: s.program, dir: filepath.Join(s.dir, name), role: role}
+	if err := os.MkdirAll(p.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make folder of a process: %w", err)
 	}
 	text := fmt.Sprintf(`
 [server]
@@ -58,10 +55,11 @@ admin_listen = "127.0.0.1:0"
 [storage]
 dir = %q
 [nats]
-config = %q
+%s
 [github]
 webhook_secrets = [%q]
 [worker]
+name = %q
 concurrency = %d
 max_retries = 50
 [[familiars]]
@@ -75,29 +73,29 @@ name = "soak"
 url = %q
 secrets = [%q]
 allow_private = true
-`, filepath.Join(dir, "data"), conf, soakSecret.Reveal(), concurrency, command, replies, soakKey.Reveal())
-	s := &soakServer{dir: dir, config: filepath.Join(dir, "belay.toml")}
-	if err := os.WriteFile(s.config, []byte(text), 0o600); err != nil {
+`, filepath.Join(p.dir, "data"), nats, soakSecret.Reveal(), name, s.o.concurrency, command, s.receiver.url, soakKey.Reveal())
+	if err := os.WriteFile(p.config(), []byte(text), 0o600); err != nil {
 		return nil, fmt.Errorf("write configuration: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "locks"), 0o700); err != nil {
-		return nil, fmt.Errorf("make folder of locks: %w", err)
-	}
-	return s, nil
+	s.servers = append(s.servers, p)
+	return p, nil
 }
+
+func (s *soakServer) config() string { return filepath.Join(s.dir, "belay.toml") }
 
 // start starts the process and waits until it is ready.
 func (s *soakServer) start(ctx context.Context) error {
-	exe, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find my own program: %w", err)
-	}
+	var err error
 	if s.log == nil {
 		if s.log, err = os.OpenFile(filepath.Join(s.dir, "server.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
 			return fmt.Errorf("open the server's log: %w", err)
 		}
 	}
-	s.cmd = exec.Command(exe, "serve", "--config", s.config, "--log-level", "warn")
+	args := []string{"serve", "--config", s.config(), "--log-level", "warn"}
+	if s.role != "" {
+		args = append(args, "--role", s.role)
+	}
+	s.cmd = exec.Command(s.program, args...)
 	s.cmd.Stderr = s.log
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
@@ -111,8 +109,8 @@ func (s *soakServer) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, soakReady)
 	defer cancel()
 	select {
-	case base := <-found:
-		if base == "" {
+	case base, ready := <-found:
+		if !ready {
 			return errors.Join(fmt.Errorf("the server ended instead of starting: %s", s.lastWords()), s.cmd.Wait())
 		}
 		s.client.Store(&apiClient{http: newHTTPClient(), base: base})
@@ -131,12 +129,17 @@ func (s *soakServer) lastWords() string {
 	return strings.TrimSpace(string(data[max(0, len(data)-1000):]))
 }
 
-// greeting finds the address in what serve prints once it is ready.
+// greeting finds the address in what serve prints once it is ready; a process
+// that takes no webhooks has none, and prints where its metrics are alone.
 func greeting(out io.Reader, found chan<- string) {
 	sc := bufio.NewScanner(out)
+	base := ""
 	for sc.Scan() {
 		name, value, _ := strings.Cut(strings.TrimSpace(sc.Text()), " ")
-		if base, ok := strings.CutSuffix(strings.TrimSpace(value), "/webhook"); ok && name == "webhook" {
+		if name == "webhook" {
+			base = strings.TrimSuffix(strings.TrimSpace(value), "/webhook")
+		}
+		if name == "metrics" {
 			found <- base
 			break
 		}

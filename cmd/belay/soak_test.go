@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -103,4 +105,42 @@ func TestReadNotesLeavesOutACutLine(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, got, 1)
 	require.Equal(t, noteStart, got[0].Event)
+}
+
+// A door answers 200 or 503; anything else, and no answer in time, is wrong.
+func TestSoakFindsEachWrongAnswer(t *testing.T) {
+	t.Parallel()
+	var a soakAnswers
+	began := time.Now()
+	a.note("d1", answer{status: 200}, nil, began)
+	a.note("d2", answer{status: 503}, nil, began.Add(-8*time.Second))
+	a.note("d2", answer{status: 200}, nil, began)
+	require.Empty(t, a.wrong)
+	require.Equal(t, 1, a.refused)
+	require.GreaterOrEqual(t, a.slowest, 8*time.Second)
+	require.Less(t, a.longest, a.slowest, "what was refused leaves no gap between those accepted")
+	a.note("d3", answer{}, context.DeadlineExceeded, began)
+	a.note("d4", answer{status: 500, body: []byte("oops")}, nil, began)
+	require.Len(t, a.wrong, 2)
+	require.Contains(t, a.wrong[0], "d3")
+	require.Contains(t, a.wrong[1], "oops")
+}
+
+// What a process prints when it is ready, of each role.
+func TestSoakKnowsWhenAProcessIsReady(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"belay is ready\n  webhook    http://127.0.0.1:3000/webhook\n  metrics    http://127.0.0.1:9464/metrics\n": "http://127.0.0.1:3000",
+		"belay is ready\n  role       worker\n  metrics    http://127.0.0.1:9464/metrics\n":                        "",
+	} {
+		found := make(chan string, 1)
+		greeting(strings.NewReader(text), found)
+		got, ready := <-found
+		require.True(t, ready)
+		require.Equal(t, want, got)
+	}
+	found := make(chan string, 1)
+	greeting(strings.NewReader(""), found)
+	_, ready := <-found
+	require.False(t, ready, "it ended without a word")
 }
