@@ -40,10 +40,12 @@ type Repos struct {
 	Deny []string `toml:"deny"`
 }
 
-// Limits bound what an installation may have done; 0 sets none.
+// Limits bound what an installation may have done; 0 sets no limit.
 type Limits struct {
 	// MaxConcurrent is how many of its tasks run at once, over all processes.
 	MaxConcurrent int `toml:"max_concurrent" min:"1"`
+	// MaxTasksPerDay is how many tasks are accepted within 24 hours.
+	MaxTasksPerDay int `toml:"max_tasks_per_day" min:"1"`
 }
 
 // InstallationByID returns the installation with that id, if it is listed.

@@ -11,7 +11,7 @@ import (
 const hosted = "[[installations]]\nid = 10\naccount = \"acme\"\nfamiliars = [\"cody\"]\n" +
 	"[installations.triggers]\ncommands = false\n" +
 	"[installations.repos]\nallow = [\"acme/*\"]\ndeny = [\"acme/secret\"]\n" +
-	"[installations.limits]\nmax_concurrent = 2\n"
+	"[installations.limits]\nmax_concurrent = 2\nmax_tasks_per_day = 100\n"
 
 func TestInstallations(t *testing.T) {
 	t.Parallel()
@@ -19,7 +19,7 @@ func TestInstallations(t *testing.T) {
 		ID: 10, Account: "acme", Familiars: []string{"cody"},
 		Triggers: Triggers{Assignments: true, Labels: true, Reviews: true},
 		Repos:    Repos{Allow: []string{"acme/*"}, Deny: []string{"acme/secret"}},
-		Limits:   Limits{MaxConcurrent: 2},
+		Limits:   Limits{MaxConcurrent: 2, MaxTasksPerDay: 100},
 	}
 	c, err := load(t, hosted+"[[installations]]\nid = 0\n"+minimal)
 	require.NoError(t, err)
@@ -32,7 +32,7 @@ func TestInstallations(t *testing.T) {
 	require.False(t, ok)
 
 	inline := "[[installations]]\nid = 10\naccount = \"acme\"\nfamiliars = [\"cody\"]\ntriggers = { commands = false }\n" +
-		"repos = { allow = [\"acme/*\"], deny = [\"acme/secret\"] }\nlimits.max_concurrent = 2\n"
+		"repos = { allow = [\"acme/*\"], deny = [\"acme/secret\"] }\nlimits.max_concurrent = 2\nlimits.max_tasks_per_day = 100\n"
 	c, err = load(t, inline+minimal)
 	require.NoError(t, err, "inline tables and dotted keys are the same")
 	require.Equal(t, []Installation{want}, c.Installations)
@@ -55,7 +55,7 @@ func TestInstallationRules(t *testing.T) {
 		"no id":             {change("id = 10\n", ""), "installations[0].id: is not set: write the number at the end of the installation's address"},
 		"id in quotes":      {change("id = 10", "id = \"10\""), `line 2: installations[0].id = "10": is not a whole number: write a whole number from 0 on, without quotes`},
 		"negative id":       {change("id = 10", "id = -1"), "line 2: installations[0].id = -1: is less than 0"},
-		"one id twice":      {hosted + "[[installations]]\nid = 10\n", "line 13: installations[1].id = 10: is already that of installations[0]: write one [[installations]] for each"},
+		"one id twice":      {hosted + "[[installations]]\nid = 10\n", "line 14: installations[1].id = 10: is already that of installations[0]: write one [[installations]] for each"},
 		"account":           {change("\"acme\"", "\"ac me\""), `line 3: installations[0].account = "ac me": is not a login`},
 		"unknown familiar":  {change("\"cody\"", "\"coby\""), `line 4: installations[0].familiars = "coby": is not a familiar: write one of: cody`},
 		"familiar twice":    {change("\"cody\"", "\"cody\", \"cody\""), `installations[0].familiars = "cody": stands there twice`},
@@ -68,7 +68,7 @@ func TestInstallationRules(t *testing.T) {
 		"no repo":           {change("[\"acme/*\"]", "[]"), "line 8: installations[0].repos.allow = []: is empty: name a repository, or remove the key"},
 		"denied repo":       {change("acme/secret", "acme/sec ret"), `line 9: installations[0].repos.deny = "acme/sec ret": is not a repository`},
 		"limit 0":           {change("max_concurrent = 2", "max_concurrent = 0"), "line 11: installations[0].limits.max_concurrent = 0: is less than 1: write a whole number from 1 on, without quotes"},
-		"negative limit":    {change("current = 2", "current = -5"), "line 11: installations[0].limits.max_concurrent = -5: is less than 1"},
+		"negative limit":    {change("day = 100", "day = -5"), "line 12: installations[0].limits.max_tasks_per_day = -5: is less than 1"},
 		"unknown limit":     {change("max_concurrent", "max_concurent"), "line 11: installations[0].limits.max_concurent: unknown key: did you mean installations.limits.max_concurrent?"},
 		"unknown key":       {change("account", "acount"), "line 3: installations[0].acount: unknown key: did you mean installations.account?"},
 		"limit in no table": {change("[installations.limits]\n", ""), "line 10: installations[0].repos.max_concurrent: unknown key: did you mean installations."},

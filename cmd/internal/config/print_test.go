@@ -110,5 +110,5 @@ func TestExampleLoads(t *testing.T) {
 	require.Equal(t, "branch", c.Rules[0].Supersede)
 	require.EqualValues(t, 234567, c.Sources[0].AppID)
 	require.Equal(t, "acme", c.Operator.Tenants["acme/site"])
-	require.Equal(t, Limits{MaxConcurrent: 2}, c.Installations[0].Limits)
+	require.Equal(t, Limits{MaxConcurrent: 2, MaxTasksPerDay: 200}, c.Installations[0].Limits)
 }
