@@ -64,6 +64,8 @@ type Options struct {
 	Config func() *github.Config
 	// Secrets returns the webhook secrets in force, the newest first.
 	Secrets func() []github.Secret
+	// Quotas counts tasks of installations with a daily cap; nil: none has one.
+	Quotas Quotas
 	// Sources returns a further source by its name, as it is in force; nil:
 	// there are none.
 	Sources func(name string) (Source, bool)

@@ -27,6 +27,13 @@ type Source struct {
 	Secrets []github.Secret // the newest first
 }
 
+// Quotas counts the tasks of installations with a daily cap. Take is asked
+// before a task's delivery is stored: not ok, it is over the cap; giveBack, if
+// not nil, takes the count back. Its errors are a 503.
+type Quotas interface {
+	Take(ctx context.Context, installation int64) (giveBack func(context.Context) error, ok bool, err error)
+}
+
 // Owners says which source an installation belongs to: the one that names it,
 // if nobody did before. Its errors are a 503.
 type Owners interface {

@@ -113,7 +113,9 @@ func (s *Server) replay(ctx context.Context, l *kv.Logged) (kv.Accepted, error) 
 	// The hash is that of the body which came: GitHub's copy may be spaced
 	// differently, and the same body under another id is still a replay.
 	d.ID, d.ReplayOf, d.PayloadHash = task.ReplayID(l.ID), l.ID, l.PayloadHash
-	return s.o.Log.Accept(ctx, d)
+	return s.keep(ctx, d, func() error {
+		return &textError{errSettled, "the installation had its number of tasks of the last 24 hours: replay it later"}
+	})
 }
 
 // routingOfSource is the routing in force for a source, false if there is no

@@ -92,7 +92,7 @@ func (s *Server) intake(w http.ResponseWriter, r *http.Request, src Source, now,
 	if err = s.owned(ctx, &d); err != nil {
 		return kv.Accepted{Delivery: d}, stored, err
 	}
-	acc, err = s.o.Log.Accept(ctx, d)
+	acc, err = s.keep(ctx, d, nil)
 	if err == nil && acc.Delivery.Routing == "" {
 		err = errNoRouting
 	}

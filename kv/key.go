@@ -26,6 +26,7 @@ const (
 	PrefixSupersede    = "supersede"
 	PrefixWorker       = "worker"
 	PrefixSlots        = "slots"
+	PrefixQuota        = "quota"
 	PrefixSeen         = "seen"
 	PrefixInstallation = "installation"
 	PrefixControl      = "control"

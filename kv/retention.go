@@ -119,9 +119,10 @@ func (s *TaskStore) InstallationTasks(ctx context.Context, installation int64) (
 	return out, nil
 }
 
-// PurgeInstallation removes an installation's supersede pointers and slots.
+// PurgeInstallation removes an installation's supersede pointers, slots and
+// daily count.
 func (s *TaskStore) PurgeInstallation(ctx context.Context, installation int64) error {
-	for _, filter := range []string{Key(PrefixSupersede, num(installation)) + ".>", Key(PrefixSlots, num(installation))} {
+	for _, filter := range []string{Key(PrefixSupersede, num(installation)) + ".>", SlotsKey(installation), QuotaKey(installation)} {
 		keys, err := s.keys(ctx, filter)
 		if err != nil {
 			return err

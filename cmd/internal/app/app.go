@@ -58,6 +58,7 @@ type App struct {
 	clients   map[string]*githubapp.Client // of the sources with an App
 	github    *consumers.GitHub            // nil where no source has an App
 	owners    *kv.Owners
+	quota     *kv.Quota
 	channels  map[string]relay.Channel // to GitHub, by their names; filled before anything is sent
 	redact    *redact.Redactor
 	tracer    trace.Tracer // nil where nothing is traced
@@ -179,6 +180,10 @@ func (a *App) openStores(ctx context.Context) error {
 		return err
 	}
 	a.owners = kv.NewOwners(a.store, a.deliv)
+	if a.quota, err = kv.OpenQuota(ctx, a.js, a.o.Now); err != nil {
+		return err
+	}
+	a.quota.SetHooks(a.o.StoreHooks)
 	if a.audit, err = kv.OpenAuditLog(ctx, a.js, kv.AuditOptions{Logger: a.log, Now: a.o.Now, Redactor: a.redact, Installation: a.view.InstallationOf}); err != nil {
 		return err
 	}

@@ -109,6 +109,16 @@ func (l lateOutbox) Resolve(ctx context.Context, id outbox.ID, how outbox.Resolu
 	return l.a.outbox.Resolve(ctx, id, how, reason, by)
 }
 
+// Take counts a task of an installation that has a daily cap; the others are
+// not counted, and nothing is asked for them.
+func (l late) Take(ctx context.Context, installation int64) (giveBack func(context.Context) error, ok bool, err error) {
+	limit := l.a.live.Load().limits[installation].MaxTasksPerDay
+	if limit == 0 {
+		return nil, true, nil
+	}
+	return l.a.quota.Take(ctx, installation, limit)
+}
+
 // Owner implements ingest.Owners. One source alone has nobody to dispute with,
 // and pays nothing for it.
 func (l late) Owner(ctx context.Context, installation int64, source string) (string, error) {
@@ -161,7 +171,7 @@ func (a *App) startHTTP(ctx context.Context) error {
 		Auditor: l, Trail: lateTrail{a},
 		Config:  func() *github.Config { return a.source(task.DefaultSource).Config },
 		Secrets: func() []github.Secret { return a.source(task.DefaultSource).Secrets },
-		Sources: a.further, Owners: l,
+		Sources: a.further, Owners: l, Quotas: l,
 		Access: func() ingest.Access { return a.live.Load().access },
 		FamiliarName: func(id string) string {
 			f, _ := a.conf().FamiliarByID(id)
