@@ -160,7 +160,7 @@ func (e *Env) config() string {
 	if e.o.maxStore > 0 {
 		text += fmt.Sprintf("  max_file_store: %d\n", e.o.maxStore)
 	}
-	text += "}\n"
+	text += "}\n" + e.o.conf
 	path := filepath.Join(e.t.TempDir(), "nats.conf")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		e.t.Fatalf("write nats.conf: %v", err)

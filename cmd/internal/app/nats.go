@@ -154,7 +154,9 @@ func (a *App) natsOptions() ([]nats.Option, error) {
 		return append(opts, a.ns.ConnectOptions()...), nil
 	}
 	// Once up, a refusal does not end it: credentials are renewed outside.
-	opts = append(opts, nats.RetryOnFailedConnect(true), nats.Timeout(callTimeout), nats.IgnoreAuthErrorAbort())
+	opts = append(opts, nats.RetryOnFailedConnect(true), nats.Timeout(callTimeout), nats.IgnoreAuthErrorAbort(),
+		// What a role is answered no other role's user need be able to read.
+		nats.CustomInboxPrefix("_INBOX."+a.o.Config.Server.Role))
 	for key, file := range map[string]string{
 		"creds_file": c.CredsFile, "tls_ca": c.TLSCA, "tls_cert": c.TLSCert, "tls_key": c.TLSKey,
 	} {
