@@ -75,7 +75,7 @@ func (v *View) Run(ctx context.Context, js jetstream.JetStream) {
 			return
 		}
 		if err != nil {
-			v.log.Warn("watch of the bucket ended, opening it again", "bucket", bucketName, "err", err)
+			v.log.Warn("watch of the bucket ended, opening it again", "class", "watch", "bucket", bucketName, "err", err)
 			select {
 			case <-ctx.Done():
 			case <-time.After(reopenWait):

@@ -75,6 +75,9 @@ func (r *reach) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, r.every)
 	defer cancel()
 	s, err := r.app.js.Stream(ctx, kv.StreamState)
+	if err == nil {
+		err = led(s.CachedInfo())
+	}
 	switch {
 	case err == nil:
 		r.missed = 0
@@ -93,6 +96,15 @@ func (r *reach) look(ctx context.Context) {
 	if err := r.app.nc.ForceReconnect(); err != nil {
 		r.app.log.Warn("cannot leave the NATS server", "class", "reach", "err", err)
 	}
+}
+
+// led is an error where nobody leads a stream: any server that holds a copy says
+// so, and one that is cut off says nothing else.
+func led(s *jetstream.StreamInfo) error {
+	if s.Cluster != nil && s.Cluster.Leader == "" {
+		return errors.New("stream " + s.Config.Name + " has no leader")
+	}
+	return nil
 }
 
 // compare opens the watch again if it does not show by now what the bucket held

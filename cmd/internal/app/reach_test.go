@@ -1,16 +1,20 @@
 package app
 
 import (
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belay-run/belay/kv/natstest"
+	"github.com/belay-run/belay/kv/view"
 )
 
 // Q10: the server that a process is connected to freezes, or is cut off from
@@ -53,4 +57,26 @@ func TestAWatchBehindTheBucketIsOpenedAgain(t *testing.T) {
 	look.last = look.told
 	look.look(t.Context())
 	require.EqualValues(t, 1, testutil.ToFloat64(look.reopen), "not again for the same")
+}
+
+// G36: a server that is cut off from its cluster answers, but nobody leads.
+func TestG36AServerWithoutALeaderIsLeft(t *testing.T) {
+	t.Parallel()
+	env := natstest.New(t)
+	_, err := env.NC.Subscribe("FRONT.STREAM.INFO.KV_STATE", func(m *nats.Msg) {
+		_ = m.Respond([]byte(`{"config":{"name":"KV_STATE"},"state":{"last_seq":1},"cluster":{"name":"c"}}`))
+	})
+	require.NoError(t, err)
+	nc := env.Connect(nats.MaxReconnects(-1), nats.ReconnectWait(time.Millisecond))
+	js, err := jetstream.NewWithAPIPrefix(nc, "FRONT")
+	require.NoError(t, err)
+	log := slog.New(slog.DiscardHandler)
+	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "x"})
+	look := &reach{app: &App{nc: nc, js: js, log: log, view: view.New(log, time.Now)}, every: 5 * time.Second, moved: counter}
+	for n := range reachMissed {
+		require.Zero(t, testutil.ToFloat64(counter), "after %d looks", n)
+		look.look(t.Context())
+	}
+	require.EqualValues(t, 1, testutil.ToFloat64(counter))
+	natstest.Eventually(t, "the client to connect anew", func() bool { return nc.Stats().Reconnects == 1 })
 }
