@@ -39,9 +39,9 @@ type AdmitLoop struct {
 // NewAdmitLoop makes the loop; restore makes a deleted durable again.
 func NewAdmitLoop(js jetstream.JetStream, a *Admitter, restore func(ctx context.Context, stream, consumer string) error, reg prometheus.Registerer) *AdmitLoop {
 	l := &AdmitLoop{admit: a, log: a.log, done: make(chan struct{})}
-	l.follow = &follower{
+	l.follow = (&follower{
 		js: js, stream: kv.StreamWebhooks, consumer: kv.ConsumerAdmit, parallel: admitParallel, restore: restore, log: a.log, now: a.now,
-	}
+	}).register(reg)
 	l.count = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "belay_admit_messages_total", Help: "Messages of the consumer admit by outcome.",
 	}, []string{"outcome"})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 const (
@@ -34,8 +35,40 @@ type follower struct {
 	handle  func(msg jetstream.Msg)
 	log     *slog.Logger
 	now     func() time.Time
+	// heartbeat is followHeartbeat, but for tests.
+	heartbeat time.Duration
+	// stalls counts the pulls that were opened again though they seemed alive.
+	stalls prometheus.Counter
 
 	last atomic.Int64 // unix nanoseconds of the last sign of the pull
+}
+
+// register completes a follower and its metric.
+func (f *follower) register(reg prometheus.Registerer) *follower {
+	f.heartbeat = followHeartbeat
+	f.stalls = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "belay_pull_stalls_total", Help: "Times a pull was opened again because messages waited and none came.",
+		ConstLabels: prometheus.Labels{"consumer": f.consumer},
+	})
+	reg.MustRegister(f.stalls)
+	return f
+}
+
+// stalled is an error if messages wait which this process may have, and none
+// came. Heartbeats tell that the server knows of the request, not that it serves
+// it, which changes of the consumer's leader were seen to end (J10).
+func (f *follower) stalled(ctx context.Context, cons jetstream.Consumer) error {
+	ctx, cancel := context.WithTimeout(ctx, f.heartbeat)
+	defer cancel()
+	info, err := cons.Info(ctx)
+	if err != nil || info.NumPending == 0 {
+		return nil // without an answer the next heartbeat tells
+	}
+	if most := info.Config.MaxAckPending; most > 0 && info.NumAckPending >= most {
+		return nil // others have all that may be out
+	}
+	f.stalls.Inc()
+	return fmt.Errorf("pull from %s: %d messages wait, and none came for %s", f.consumer, info.NumPending, 3*f.heartbeat)
 }
 
 // run pulls until ctx ends and what is being handled is done.
@@ -75,8 +108,8 @@ func (f *follower) pull(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	it, err := cons.Messages(jetstream.PullMaxMessages(followBatch), jetstream.PullExpiry(2*followHeartbeat),
-		jetstream.PullHeartbeat(followHeartbeat), jetstream.WithMessagesErrOnMissingHeartbeat(true))
+	it, err := cons.Messages(jetstream.PullMaxMessages(followBatch), jetstream.PullExpiry(2*f.heartbeat),
+		jetstream.PullHeartbeat(f.heartbeat), jetstream.WithMessagesErrOnMissingHeartbeat(true))
 	if err != nil {
 		return fmt.Errorf("pull from %s: %w", f.consumer, err)
 	}
@@ -91,11 +124,14 @@ func (f *follower) pull(ctx context.Context) error {
 	for {
 		// A missing heartbeat ends Next after two of them, so a wait that is
 		// longer and times out was alive all the while.
-		msg, err := it.Next(jetstream.NextMaxWait(3 * followHeartbeat))
+		msg, err := it.Next(jetstream.NextMaxWait(3 * f.heartbeat))
 		switch {
 		case errors.Is(err, jetstream.ErrMsgIteratorClosed) && ctx.Err() != nil:
 			return nil
 		case errors.Is(err, nats.ErrTimeout):
+			if err := f.stalled(ctx, cons); err != nil {
+				return err
+			}
 			f.sign()
 			continue
 		case err != nil:

@@ -135,10 +135,10 @@ func NewIssues(o IssuesOptions) (*Issues, error) {
 		busy: map[requestKey]bool{}, seen: map[requestKey]sight{}, held: map[requestKey]bool{}, urgent: map[requestKey]bool{},
 		search: map[requestKey]*search{},
 	}
-	i.follow = &follower{
+	i.follow = (&follower{
 		js: o.JS, stream: kv.StreamOperator, consumer: kv.ConsumerIssues, parallel: issuesParallel,
 		restore: o.Restore, handle: i.handle, log: o.Logger, now: o.Now,
-	}
+	}).register(o.Registerer)
 	i.pull, i.stopPull = context.WithCancel(context.Background())
 	i.work, i.stopWork = context.WithCancel(context.Background())
 	return i, nil

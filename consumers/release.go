@@ -82,10 +82,10 @@ func NewReleaseGate(o ReleaseOptions) *ReleaseGate {
 		g.count.WithLabelValues(s)
 	}
 	o.Registerer.MustRegister(g.count)
-	g.follow = &follower{
+	g.follow = (&follower{
 		js: o.JS, stream: kv.StreamWebhooks, consumer: kv.ConsumerReleases, parallel: releaseParallel,
 		restore: o.Restore, handle: g.handle, log: o.Logger, now: o.Now,
-	}
+	}).register(o.Registerer)
 	g.work, g.stop = context.WithCancel(context.Background())
 	return g
 }
