@@ -42,7 +42,12 @@ func newClusterTest(t *testing.T) *clusterTest {
 	o := soakOptions{rate: clusterRate, clients: 6, concurrency: 4, cluster: true, natsServer: natsServer}
 	s, err := c.newSoak(t.Context(), o, dir, program)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.close()) })
+	t.Cleanup(func() {
+		require.NoError(t, s.close())
+		if t.Failed() {
+			tellLogs(t, dir)
+		}
+	})
 	ct := &clusterTest{soak: s, routes: map[[2]int]*natstest.Proxy{}, addrs: map[[2]int]string{}}
 	options := s.clusterOptions()
 	options.SyncInterval = "2m" // nobody cuts the power
@@ -53,6 +58,20 @@ func newClusterTest(t *testing.T) *clusterTest {
 	}
 	require.NoError(t, s.startCluster(t.Context(), options))
 	return ct
+}
+
+// tellLogs shows the ends of all processes' logs.
+func tellLogs(t *testing.T, dir string) {
+	t.Helper()
+	for _, pattern := range []string{"*/server.log", "nats/*/server.log"} {
+		files, err := filepath.Glob(filepath.Join(dir, pattern))
+		require.NoError(t, err)
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			require.NoError(t, err)
+			t.Logf("%s:\n%s", file, data[max(0, len(data)-6000):])
+		}
+	}
 }
 
 // under runs a scene under load and audits when all is quiet again: nothing is
@@ -218,7 +237,7 @@ func (c *clusterTest) takes(t *testing.T, door *soakServer) {
 	t.Helper()
 	h, err := soakWebhook()
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return c.status(t, door, h) == http.StatusOK }, time.Minute, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return c.status(t, door, h) == http.StatusOK }, 90*time.Second, 50*time.Millisecond)
 }
 
 // status sends once; what is accepted is audited with all the rest.
