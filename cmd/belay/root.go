@@ -127,6 +127,7 @@ func (c *cli) commands() []*cobra.Command {
 		c.tokenCommand(),
 		c.doctorCommand(),
 		c.healthcheckCommand(),
+		c.streamsCommand(),
 		c.backupCommand(),
 		c.restoreCommand(),
 		c.configCommand(),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -30,6 +31,9 @@ const (
 	errStorageExceeded       jetstream.ErrorCode = 10047
 	errNoPeers               jetstream.ErrorCode = 10005
 )
+
+// ErrNotAllowed means that the NATS user may not make a change.
+var ErrNotAllowed = errors.New("the NATS user may not; next: `belay streams apply` with a user that may")
 
 // Report says what Reconcile did.
 type Report struct {
@@ -107,7 +111,7 @@ func (r *reconciler) apply(ctx context.Context, c Change) error {
 		r.log.Debug("changed by another belay meanwhile", "name", c.Name())
 	case c.Create && apiCode(err) == errStorageExceeded && c.stream.MaxBytes > minBytes:
 		return r.createSmaller(ctx, c, err)
-	case c.Create || unavailable(err) || apiCode(err) == 0:
+	case c.Create || unavailable(err) || apiCode(err) == 0 && !errors.Is(err, ErrNotAllowed):
 		return fmt.Errorf("%s: %w", c, err)
 	default:
 		c.Err = err
@@ -122,13 +126,22 @@ func (r *reconciler) send(ctx context.Context, c Change) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	var err error
+	var asked string
 	switch {
 	case c.Consumer != "":
+		asked = "CONSUMER.CREATE." + c.Stream + "." + c.Consumer
 		_, err = r.js.CreateOrUpdateConsumer(ctx, c.Stream, c.consumer)
 	case c.Create:
+		asked = "STREAM.CREATE." + c.Stream
 		_, err = r.js.CreateStream(ctx, c.stream)
 	default:
+		asked = "STREAM.UPDATE." + c.Stream
 		_, err = r.js.UpdateStream(ctx, c.stream)
+	}
+	// To a request that a user may not make, the server says nothing: it tells
+	// the connection.
+	if last := r.js.Conn().LastError(); err != nil && errors.Is(last, nats.ErrPermissionViolation) && strings.Contains(last.Error(), asked) {
+		return fmt.Errorf("%w: %s", ErrNotAllowed, asked)
 	}
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/belay-run/belay/cmd/internal/config"
 	"github.com/belay-run/belay/consumers/githubapp/githubtest"
 	"github.com/belay-run/belay/kv/natstest"
+	"github.com/belay-run/belay/kv/streams"
 )
 
 // usersConf are the lines of deploy/nats/users.conf, with a password for each.
@@ -157,4 +158,29 @@ func TestUsersCannotDoWhatIsNotTheirs(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, s.CachedInfo().State.Msgs, stream)
 	}
+}
+
+// Where the streams are right, or differ in what a role may not change, it
+// works; where they are missing, it says who has to make them.
+func TestRolesThatMayNotChangeStreams(t *testing.T) {
+	env := natstest.New(t, natstest.WithConfig(usersConf(t)), natstest.WithListener())
+	s, err := env.JS.Stream(t.Context(), "EVENTS")
+	require.NoError(t, err)
+	conf := s.CachedInfo().Config
+	conf.Description = "changed by hand"
+	_, err = env.JS.UpdateStream(t.Context(), conf)
+	require.NoError(t, err)
+	door := newRig(t, func(r *rig) {
+		r.cfg.NATS.URL, r.cfg.NATS.Config, r.cfg.Server.Role = urlAs(env, "ingest"), "", config.RoleIngest
+	}).start()
+	door.accept(1)
+	door.stop()
+	require.Contains(t, door.log.String(), "belay streams apply")
+
+	require.NoError(t, env.JS.DeleteStream(t.Context(), "EVENTS"))
+	a, err := New(door.opts)
+	require.NoError(t, err)
+	err = a.Start(t.Context())
+	require.ErrorIs(t, err, streams.ErrNotAllowed)
+	require.ErrorContains(t, err, "belay streams apply")
 }

@@ -192,7 +192,7 @@ func Connect(c *config.Config, name string) (*nats.Conn, error) {
 func connection(c *config.Config) (string, []nats.Option, error) {
 	n := c.NATS
 	if !c.Embedded() {
-		var opts []nats.Option
+		opts := []nats.Option{nats.CustomInboxPrefix("_INBOX." + c.Server.Role)} // as the role itself
 		if n.CredsFile != "" {
 			opts = append(opts, nats.UserCredentials(n.CredsFile))
 		}
