@@ -58,11 +58,19 @@ func TestDockerfile(t *testing.T) {
 // project loads a Compose file as `docker compose` does, schema included.
 func project(t *testing.T, name string) *types.Project {
 	t.Helper()
-	o, err := cli.NewProjectOptions([]string{filepath.Join(top, "deploy", name)}, cli.WithEnv([]string{"NATS_PASSWORD=b0123456789abcdef"}))
+	o, err := cli.NewProjectOptions([]string{filepath.Join(top, "deploy", name)}, cli.WithEnv(passwords()))
 	require.NoError(t, err)
 	p, err := o.LoadProject(context.Background())
 	require.NoError(t, err)
 	return p
+}
+
+// passwords are the variables that the cluster's file wants.
+func passwords() (env []string) {
+	for _, user := range []string{"", "INGEST_", "OPERATOR_", "WORKER_", "RELAY_", "VIEWER_"} {
+		env = append(env, "BELAY_NATS_"+user+"PASSWORD=b0123456789abcdef")
+	}
+	return env
 }
 
 // DT-14, DT-22: one container, one named volume, and nothing else that is kept.
@@ -83,23 +91,31 @@ func TestDT22ComposeShipsANamedVolume(t *testing.T) {
 
 func TestComposeCluster(t *testing.T) {
 	p := project(t, "compose.cluster.yaml")
-	servers, belays := 0, 0
+	roles := map[string]int{}
 	for name, s := range p.Services {
 		if s.Build == nil {
-			servers++
+			roles["nats"]++
 			require.Equal(t, name, *s.Environment["NATS_NAME"])
-			require.Contains(t, *p.Services["belay-0"].Environment["BELAY_NATS_URL"], "@"+name+":4222")
-			mounted := false
+			mounted := map[string]bool{}
 			for _, v := range s.Volumes {
-				mounted = mounted || v.Target == "/data" && p.Volumes[v.Source].Name != ""
+				mounted[v.Target] = v.Type != types.VolumeTypeVolume || p.Volumes[v.Source].Name != ""
 			}
-			require.True(t, mounted, "%s keeps its records in a volume", name)
+			require.True(t, mounted["/data"], "%s keeps its records in a volume", name)
+			require.True(t, mounted["/etc/nats/nats/users.conf"], "what nats.conf includes")
 			continue
 		}
-		belays++
+		role := s.Command[len(s.Command)-1]
+		roles[role]++
+		user := map[string]string{"apply": "belay", "ingest": "ingest", "worker": "worker", "relay": "relay"}[role]
+		for _, server := range []string{"nats-0", "nats-1", "nats-2"} {
+			require.Contains(t, *s.Environment["BELAY_NATS_URL"], "nats://"+user+":b0123456789abcdef@"+server+":4222")
+		}
+		if role == "worker" || role == "relay" {
+			require.Empty(t, s.Secrets, "%s holds no webhook secret", name)
+		}
 		hardened(t, s)
 	}
-	require.Equal(t, [2]int{3, 2}, [2]int{servers, belays})
+	require.Equal(t, map[string]int{"nats": 3, "apply": 1, "ingest": 2, "worker": 2, "relay": 1}, roles)
 }
 
 // hardened requires what a service of belay has in each file, and that it starts
@@ -117,6 +133,9 @@ func hardened(t *testing.T, s types.ServiceConfig) {
 	}
 	for _, secret := range s.Secrets {
 		require.Contains(t, env["BELAY_GITHUB_WEBHOOK_SECRET_FILES"]+" "+env["BELAY_API_SERVICE_TOKEN_FILE"], "/run/secrets/"+secret.Source)
+	}
+	if n := len(s.Command); n > 2 {
+		env["BELAY_SERVER_ROLE"] = s.Command[n-1]
 	}
 	accepted(t, env, "")
 }

@@ -138,7 +138,7 @@ func (c *Config) validateAPI(p *problems) {
 	if !p.ok("api.mode", "api.service_token", "api.service_token_file") {
 		return
 	}
-	if a.Mode == ModeToken && a.ServiceToken == "" && len(a.Tenants) == 0 {
+	if c.Ingests() && a.Mode == ModeToken && a.ServiceToken == "" && len(a.Tenants) == 0 {
 		p.add("api.mode", quote(a.Mode), "needs a token", "set service_token or service_token_file under [api], or add [[api.tenants]]")
 	}
 	key := "api.service_token"
