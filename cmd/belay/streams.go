@@ -1,20 +1,20 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/spf13/cobra"
 
-	belay "github.com/belay-run/belay"
 	"github.com/belay-run/belay/cmd/internal/doctor"
 	"github.com/belay-run/belay/kv/streams"
 )
 
 // errDiffer is the answer of `streams diff` where there is something to change.
 var errDiffer = errors.New("the server's streams differ: `belay streams apply` changes them")
+
+// errRefused is the answer of `streams apply` where the server changed not all.
+var errRefused = errors.New("the server refused a change: streams stay as they were")
 
 // streamsCommand is `belay streams`.
 func (c *cli) streamsCommand() *cobra.Command {
@@ -28,19 +28,18 @@ func (c *cli) streamsDiffCommand() *cobra.Command {
 		Short: "Say what differs; exit code 1 if anything does",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.withStreams(cmd.Context(), func(ctx context.Context, js jetstream.JetStream, set streams.Set, o streams.Options) error {
-				changes, err := streams.Diff(ctx, js, set, o)
-				if err != nil {
-					return err
-				}
-				if err := c.printChanges("differs", changes); err != nil {
-					return err
-				}
-				if len(changes) > 0 {
-					return errDiffer
-				}
-				return nil
-			})
+			cfg, err := c.loadConfig()
+			if err != nil {
+				return err
+			}
+			changes, err := doctor.DiffStreams(cmd.Context(), cfg)
+			if err == nil {
+				err = c.printChanges("differs", changes)
+			}
+			if err == nil && len(changes) > 0 {
+				err = errDiffer
+			}
+			return err
 		},
 	}
 }
@@ -55,47 +54,25 @@ this is for fleets whose roles may not (deploy/nats): run it as the user belay
 before the first start, and before the start of a new version.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.withStreams(cmd.Context(), func(ctx context.Context, js jetstream.JetStream, set streams.Set, o streams.Options) error {
-				report, err := streams.Reconcile(ctx, js, set, o)
-				for _, part := range []struct {
-					what    string
-					changes []streams.Change
-				}{{"created", report.Created}, {"updated", report.Updated}, {"refused", report.Refused}} {
-					if perr := c.printChanges(part.what, part.changes); perr != nil {
-						return perr
-					}
-				}
-				if err == nil && len(report.Refused) > 0 {
-					err = errors.New("the server refused a change: streams stay as they were")
-				}
+			cfg, err := c.loadConfig()
+			if err != nil {
 				return err
-			})
+			}
+			report, err := doctor.ApplyStreams(cmd.Context(), cfg)
+			for _, part := range []struct {
+				what    string
+				changes []streams.Change
+			}{{"created", report.Created}, {"updated", report.Updated}, {"refused", report.Refused}} {
+				if perr := c.printChanges(part.what, part.changes); perr != nil {
+					return perr
+				}
+			}
+			if err == nil && len(report.Refused) > 0 {
+				err = errRefused
+			}
+			return err
 		},
 	}
-}
-
-// withStreams calls f with the server that the configuration names.
-func (c *cli) withStreams(ctx context.Context, f func(context.Context, jetstream.JetStream, streams.Set, streams.Options) error) error {
-	cfg, err := c.loadConfig()
-	if err != nil {
-		return err
-	}
-	set, err := streams.Load(belay.StreamsJSON)
-	if err != nil {
-		return err
-	}
-	nc, err := doctor.Connect(cfg, "belay streams")
-	if err != nil {
-		return fmt.Errorf("%w: check [nats] url, or start the belay that has the server", err)
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return fmt.Errorf("open JetStream: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, serveStop)
-	defer cancel()
-	return f(ctx, js, set, streams.Options{Replicas: cfg.NATS.Replicas})
 }
 
 func (c *cli) printChanges(what string, changes []streams.Change) error {
