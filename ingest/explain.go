@@ -31,7 +31,7 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request, c Caller) error
 	ctx, cancel := context.WithTimeout(r.Context(), 3*callTimeout)
 	defer cancel()
 	asked := chi.URLParam(r, "id")
-	x := &story{s: s, c: c}
+	x := &story{s: s, c: c, deliveries: []wireDelivery{}, tasks: []wireItem{}}
 	err := x.task(ctx, task.ID(strings.ToLower(asked)))
 	if errors.Is(err, errUnknownTask) {
 		err = x.delivery(ctx, asked)

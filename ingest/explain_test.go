@@ -149,6 +149,7 @@ func TestExplainWhatIsNotThereAnyMore(t *testing.T) {
 	steps, lines := d.explained("t-1")
 	require.Len(t, lines, 3)
 	require.Contains(t, lines[2], "only a tombstone")
+	require.Contains(t, d.get(d.base+"/api/github/explain/t-1").text, `"tasks":[]`)
 	require.Contains(t, steps[2].Why, "task_retention_days")
 	_, again := d.explained("d-1")
 	require.Equal(t, lines, again)
