@@ -107,22 +107,32 @@ func (n *Node) greets() bool {
 	return err == nil && strings.HasPrefix(line, "INFO ")
 }
 
-// lastWords is the error of a process that ended instead of starting.
+// lastWords is the error of a process that ended by itself.
 func (n *Node) lastWords() error {
 	data, err := os.ReadFile(n.log)
 	if err != nil {
-		return fmt.Errorf("node %s ended instead of starting: %w", n.Name, err)
+		return fmt.Errorf("node %s ended: %w", n.Name, err)
 	}
 	text := strings.TrimSpace(string(data[max(0, len(data)-1000):]))
 	if strings.Contains(text, syscall.EADDRINUSE.Error()) {
 		return fmt.Errorf("node %s: %w: %s", n.Name, errPortTaken, text)
 	}
-	return fmt.Errorf("node %s ended instead of starting: %s", n.Name, text)
+	return fmt.Errorf("node %s ended: %s", n.Name, text)
 }
 
 // Healthy waits until the server has caught up with what it missed, which is
-// when the next one may be stopped.
+// when the next one may be stopped. A process that ends meanwhile is an error.
 func (n *Node) Healthy(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	over := n.over()
+	go func() {
+		select {
+		case <-over:
+			cancel(n.lastWords())
+		case <-ctx.Done():
+		}
+	}()
 	return until(ctx, "node "+n.Name+" has not caught up", func(ctx context.Context) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.monitor+"/healthz", nil)
 		if err != nil {

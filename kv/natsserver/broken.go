@@ -10,8 +10,12 @@ import (
 
 // checkStreams wants every stream that has messages on the disk to be there.
 // nats-server leaves one out whose meta.inf or meta.sum is damaged, with a line
-// in its log; a stream of that name would then be made anew, empty (J27).
+// in its log; a stream of that name would then be made anew, empty (J27). A node
+// of a cluster starts all the same: the others have what it has lost.
 func (s *Server) checkStreams() error {
+	if s.opts.Cluster.Port != 0 {
+		return nil
+	}
 	found, err := s.ns.Jsz(&server.JSzOptions{Accounts: true, Streams: true})
 	if err != nil {
 		return fail(ErrStore, err, "nats-server does not say which streams it has on %s: %v", s.storeDir(), err)
