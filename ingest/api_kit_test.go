@@ -23,6 +23,7 @@ type taskFake struct {
 	hidden  map[task.ID]bool // not in the read model yet
 	page    view.Page
 	listErr error
+	waits   view.Wait
 	getErr  error
 	query   view.Query
 	logs    map[string]string
@@ -42,6 +43,8 @@ func (f *taskFake) List(q view.Query) (view.Page, error) {
 	f.query = q
 	return f.page, f.listErr
 }
+
+func (f *taskFake) Waits(task.ID) view.Wait { return f.waits }
 
 func (f *taskFake) Entombed(id task.ID) (int64, bool) {
 	r := f.records[id]

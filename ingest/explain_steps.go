@@ -158,7 +158,7 @@ func (x *story) standing(r *task.Record) {
 	st := wireStep{At: r.UpdatedAt, Kind: stepState, Text: string(r.State), Why: r.Reason}
 	switch r.State {
 	case task.Queued:
-		st.Text, st.Why = "queued, waits for a worker", ""
+		st.Text, st.Why = "queued, waits for a worker", waits[x.s.o.Tasks.Waits(r.ID)]
 		if r.NotBefore.After(x.s.o.Now()) {
 			st.Text, st.Why = "queued, not to begin before "+r.NotBefore.String(), "the last attempt ended so that another is worth while only later"
 		}

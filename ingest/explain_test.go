@@ -102,12 +102,12 @@ func TestExplainTellsATaskFromItsHeadersToItsReplies(t *testing.T) {
 func TestExplainStates(t *testing.T) {
 	t.Parallel()
 	d, f, _ := boxDoor(t)
-	f.deliveries = []kv.Logged{told()}
+	f.deliveries, f.waits = []kv.Logged{told()}, view.WaitCap
 	rows := map[string]struct {
 		change          func(*task.Record)
 		text, why, next string
 	}{
-		"queued": {func(r *task.Record) { r.State, r.AttemptLog = task.Queued, nil }, "queued, waits for a worker", "", ""},
+		"queued": {func(r *task.Record) { r.State, r.AttemptLog = task.Queued, nil }, "queued, waits for a worker", "as many running as it may", ""},
 		"later":  {func(r *task.Record) { r.State, r.NotBefore = task.Queued, task.At(boxNow.Add(time.Hour)) }, "not to begin before", "", ""},
 		"superseded": {func(r *task.Record) {
 			r.State, r.Reason, r.SupersededBy = task.Superseded, task.ReasonSuperseded, "t-2"
@@ -202,6 +202,9 @@ func TestExplainHasWordsForEverything(t *testing.T) {
 	require.Len(t, ignored, len(task.Reasons))
 	for _, r := range task.Reasons {
 		require.NotEmpty(t, ignored[r].why, r)
+	}
+	for _, w := range view.Waits {
+		require.NotEmpty(t, waits[w], w)
 	}
 	require.Len(t, outcomes, len(task.Outcomes))
 	for _, o := range task.Outcomes {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/belay-run/belay/kv"
 	"github.com/belay-run/belay/kv/task"
+	"github.com/belay-run/belay/kv/view"
 )
 
 // words say why something is so, and what can be done about it.
@@ -100,6 +101,16 @@ func beaten(r *task.Record) string {
 		return ""
 	}
 	return " (what the winner is about was last changed at " + r.BeatenBy.UpdatedAt.String() + ")"
+}
+
+// waits explains why queued tasks have not begun.
+var waits = map[view.Wait]string{
+	view.WaitDue:         "it is not to begin before a time",
+	view.WaitPaused:      "claims are paused (`belay resume`), or GitHub's limit stops them",
+	view.WaitPredecessor: "another task of its pull request or branch runs",
+	view.WaitCap:         "its installation has as many running as it may",
+	view.WaitWorker:      "no worker process gives a sign of life",
+	view.WaitTurn:        "others are before it",
 }
 
 func tombstoneWhy(reason string) string {

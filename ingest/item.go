@@ -61,6 +61,8 @@ type wireTask struct {
 	SupersededBy task.ID           `json:"supersededBy,omitempty"`
 	SupersedeKey string            `json:"supersedeKey,omitempty"`
 	NotBefore    task.Time         `json:"notBefore,omitzero"`
+	// Waits is why a queued one has not begun, one of view.Waits.
+	Waits view.Wait `json:"waits,omitempty"`
 	// Kind is the record's own, tagged and in snake_case.
 	Kind           task.Kind     `json:"kind"`
 	Source         string        `json:"source"`

@@ -62,6 +62,8 @@ type Deliveries interface {
 type TaskList interface {
 	List(q view.Query) (view.Page, error)
 	Find(id task.ID) (view.Item, bool)
+	// Waits says why a queued task has not begun.
+	Waits(id task.ID) view.Wait
 	// Entombed finds the installation of a task that is only a tombstone.
 	Entombed(id task.ID) (installation int64, ok bool)
 }

@@ -72,6 +72,9 @@ func (s *Server) showTask(w http.ResponseWriter, r *http.Request, c Caller) erro
 		out.Task = t
 	} else {
 		t := s.taskOf(&rec)
+		if rec.State == task.Queued {
+			t.Waits = s.o.Tasks.Waits(rec.ID)
+		}
 		if t.Outbox, err = s.outboxOf(c, rec.ID); err != nil {
 			return err
 		}

@@ -41,6 +41,7 @@ type taskDetail struct {
 	SupersededBy string `json:"supersededBy"`
 	SupersedeKey string `json:"supersedeKey"`
 	NotBefore    string `json:"notBefore"`
+	Waits        string `json:"waits"`
 	Kind         struct {
 		Kind string `json:"kind"`
 	} `json:"kind"`
@@ -182,6 +183,7 @@ func (c *cli) showTask(t *taskDetail) error {
 		{"created", t.CreatedAt},
 		{"updated", t.UpdatedAt},
 		{"not before", t.NotBefore},
+		{"waits", t.Waits},
 		{"summary", t.Summary},
 	}
 	if err := fields(c.out, pairs); err != nil {

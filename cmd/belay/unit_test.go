@@ -53,11 +53,17 @@ func TestSystemdUnitStartsBelay(t *testing.T) {
 // records in the volume. It sets variables, so it does not run beside others.
 func TestNATSOfTheClusterIsConfigured(t *testing.T) {
 	t.Setenv("NATS_NAME", "nats-1")
-	t.Setenv("NATS_PASSWORD", "b0123456789abcdef")
+	for _, user := range []string{"", "INGEST_", "OPERATOR_", "WORKER_", "RELAY_", "VIEWER_"} {
+		t.Setenv("BELAY_NATS_"+user+"PASSWORD", "b0123456789abcdef")
+	}
 	o, err := server.ProcessConfigFile(filepath.Join("..", "..", "deploy", "nats-cluster.conf"))
 	require.NoError(t, err)
 	require.Equal(t, "nats-1", o.ServerName)
-	require.Equal(t, "b0123456789abcdef", o.Password)
+	require.Len(t, o.Users, 6)
+	for _, u := range o.Users {
+		require.Equal(t, "b0123456789abcdef", u.Password)
+		require.Equal(t, u.Username != "belay", u.Permissions != nil, "%s has no more than it needs", u.Username)
+	}
 	require.True(t, o.SyncAlways)
 	require.Equal(t, "/data", o.StoreDir)
 	var names []string

@@ -95,6 +95,7 @@ func New(o Options) (*App, error) {
 	a := &App{o: o, log: o.Logger, reg: prometheus.NewRegistry(), failed: make(chan error, 3), channels: map[string]relay.Channel{}, logins: map[string]string{}, redact: redact.New()}
 	a.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	a.view = view.New(o.Logger, o.Now)
+	a.view.SetLimits(a.maxConcurrent)
 	a.reg.MustRegister(newViewCollector(a.view))
 	a.check = newSelfCheck(a.reg)
 	a.leases, a.probe = newLeases(a.reg), &prober{a}
