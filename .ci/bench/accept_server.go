@@ -25,6 +25,7 @@ import (
 type serverJob struct {
 	Variant string
 	Dir     string
+	URL     string // of a cluster, instead of a server in Dir
 	Profile string
 }
 
@@ -87,7 +88,7 @@ func openLog(ctx context.Context, job serverJob) (ingest.DeliveryLog, func() err
 		}
 		return l, l.db.Close, nil
 	}
-	st, err := openStore(ctx, job.Dir, syncAlways)
+	st, err := openStoreOf(ctx, job.URL, job.Dir)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -159,6 +160,7 @@ type publishJob struct {
 	loadJob
 
 	Dir     string
+	URL     string // of a cluster, instead of a server in Dir
 	Profile string
 }
 
@@ -169,7 +171,7 @@ func publishChild(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	st, err := openStore(ctx, job.Dir, syncAlways)
+	st, err := openStoreOf(ctx, job.URL, job.Dir)
 	if err != nil {
 		return err
 	}

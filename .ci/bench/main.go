@@ -22,7 +22,7 @@ func run() int {
 	}
 	cmd, ok := commands()[name]
 	if !ok {
-		fmt.Fprintln(os.Stderr, "usage: bench accept|tasks|idle|start|latency|memory|scale|all [flags]; -h after a name lists its flags")
+		fmt.Fprintln(os.Stderr, "usage: bench accept|tasks|idle|start|latency|memory|scale|cluster|all [flags]; -h after a name lists its flags")
 		return 2
 	}
 	if err := cmd(ctx, args); err != nil {

@@ -19,10 +19,11 @@ type command func(ctx context.Context, args []string) error
 func commands() map[string]command {
 	return map[string]command{
 		"accept": acceptCommand, "tasks": tasksCommand, "idle": idleCommand, "start": startCommand,
-		"latency": latencyCommand, "memory": memoryCommand, "scale": scaleCommand, "all": allCommand,
+		"latency": latencyCommand, "memory": memoryCommand, "scale": scaleCommand, "cluster": clusterCommand, "all": allCommand,
 		// The processes that the above start, told what to do on the command line.
 		childServer: serverChild, childLoad: loadChild, childPublish: publishChild,
 		childLife: lifeChild, childBelay: belayChild, childMemory: memoryChild, childFill: fillChild, childOpen: openChild,
+		childNode: nodeChild,
 	}
 }
 
@@ -117,7 +118,7 @@ func loadAverage() string {
 // allCommand runs every benchmark in order.
 func allCommand(ctx context.Context, args []string) error {
 	began := time.Now()
-	for _, name := range []string{"accept", "idle", "start", "latency", "memory", "scale", "tasks"} {
+	for _, name := range []string{"accept", "idle", "start", "latency", "memory", "scale", "cluster", "tasks"} {
 		err := commands()[name](ctx, args)
 		if errors.Is(err, flag.ErrHelp) {
 			return err

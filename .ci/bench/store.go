@@ -13,13 +13,15 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	belay "github.com/belay-run/belay"
+	"github.com/belay-run/belay/kv/natscluster"
 	"github.com/belay-run/belay/kv/natsserver"
 	"github.com/belay-run/belay/kv/streams"
 )
 
-// store is an embedded server as `belay serve` starts it, with its streams.
+// store is the streams, on an embedded server as `belay serve` starts it, or on
+// a cluster.
 type store struct {
-	server *natsserver.Server
+	server *natsserver.Server // nil on a cluster
 	nc     *nats.Conn
 	js     jetstream.JetStream
 }
@@ -42,7 +44,7 @@ func openStore(ctx context.Context, dir, syncInterval string) (*store, error) {
 		return nil, err
 	}
 	s := &store{server: ns}
-	if err := s.connect(ctx); err != nil {
+	if err := s.connect(ctx, "", 1, ns.ConnectOptions()...); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	if want := syncInterval == syncAlways; ns.SyncAlways() != want {
@@ -51,9 +53,22 @@ func openStore(ctx context.Context, dir, syncInterval string) (*store, error) {
 	return s, nil
 }
 
-func (s *store) connect(ctx context.Context) error {
+// openStoreOf opens the streams of the cluster at url, or starts a server in dir
+// that syncs each message when url is empty.
+func openStoreOf(ctx context.Context, url, dir string) (*store, error) {
+	if url == "" {
+		return openStore(ctx, dir, syncAlways)
+	}
+	s := &store{}
+	if err := s.connect(ctx, url, natscluster.Size, nats.MaxReconnects(-1), nats.ReconnectWait(250*time.Millisecond), nats.ReconnectBufSize(-1)); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+func (s *store) connect(ctx context.Context, url string, replicas int, opts ...nats.Option) error {
 	var err error
-	if s.nc, err = nats.Connect("", s.server.ConnectOptions()...); err != nil {
+	if s.nc, err = nats.Connect(url, opts...); err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
 	if s.js, err = jetstream.New(s.nc, jetstream.WithDefaultTimeout(5*time.Second)); err != nil {
@@ -63,13 +78,16 @@ func (s *store) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = streams.Reconcile(ctx, s.js, set, streams.Options{})
+	_, err = streams.Reconcile(ctx, s.js, set, streams.Options{Replicas: replicas})
 	return err
 }
 
 func (s *store) close() error {
 	if s.nc != nil {
 		s.nc.Close()
+	}
+	if s.server == nil {
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
