@@ -12,6 +12,7 @@ import (
 
 	"github.com/belay-run/belay/kv/natsserver"
 	"github.com/belay-run/belay/kv/natstest"
+	"github.com/belay-run/belay/kv/streams"
 )
 
 // purgeFiller removes what fill stored.
@@ -142,4 +143,39 @@ func TestExternalNATSThatRefusesUs(t *testing.T) {
 	r.await(r.accept(1), "done")
 	r.stop()
 	require.NotContains(t, r.log.String(), ns.Password())
+}
+
+// J12, DT-20: a newer belay changes a durable beside an older one. There stays
+// one durable of the name, and both work; an older one that starts then is
+// refused, names the versions, and leaves everything as it is.
+func TestJ12TwoVersionsSideBySide(t *testing.T) {
+	t.Parallel()
+	r, env, _ := behind(t)
+	r.start()
+	r.await(r.accept(1), "done")
+	newer, err := natstest.Set()
+	require.NoError(t, err)
+	for i := range newer.Streams {
+		for k := range newer.Streams[i].Consumers {
+			if c := &newer.Streams[i].Consumers[k]; c.Durable == "tasks" {
+				c.AckWait = 45 * time.Second
+			}
+		}
+	}
+	_, err = streams.Reconcile(t.Context(), env.JS, newer, streams.Options{Version: 2})
+	require.NoError(t, err)
+	r.await(r.accept(2), "done")
+	s, err := env.JS.Stream(t.Context(), "WEBHOOKS")
+	require.NoError(t, err)
+	require.Equal(t, "2", s.CachedInfo().Config.Metadata["belay_version"])
+	require.Equal(t, 3, s.CachedInfo().State.Consumers, "one durable of each name")
+
+	r.stop()
+	a, err := New(r.opts)
+	require.NoError(t, err)
+	err = a.Start(t.Context())
+	require.ErrorIs(t, err, streams.ErrNewerStore)
+	c, err := env.JS.Consumer(t.Context(), "WEBHOOKS", "tasks")
+	require.NoError(t, err)
+	require.Equal(t, 45*time.Second, c.CachedInfo().Config.AckWait, "left as the newer one has it")
 }
