@@ -173,9 +173,7 @@ func (h *host) container(t *testing.T, image stage, root, uid, gid string) *exec
 	cmd.Dir = h.dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	for _, env := range image.all("ENV") {
-		for _, pair := range strings.Fields(env) {
-			cmd.Env = append(cmd.Env, pair)
-		}
+		cmd.Env = append(cmd.Env, strings.Fields(env)...)
 	}
 	cmd.Env = append(cmd.Env, "BELAY_SERVER_LISTEN="+h.public, "BELAY_SERVER_ADMIN_LISTEN="+h.admin, "BELAY_NATS_CONFIG=/data/nats.conf", "BELAY_CONFIG=/data/belay.toml",
 		"BELAY_API_SERVICE_TOKEN="+containerToken, "BELAY_GITHUB_WEBHOOK_SECRETS="+hostSecret)
