@@ -215,7 +215,7 @@ func TestReplicasOfOptionsWin(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, embedded(t), set, "the set itself is not touched")
 	require.Len(t, changes, 5)
-	require.Equal(t, "update WEBHOOKS metadata: {\"belay_version\":\"1\"} -> {\"belay_version\":\"2\"}; num_replicas: 1 -> 3;", changes[0].String())
+	require.Equal(t, "update WEBHOOKS compression: \"s2\" -> \"none\"; metadata: {\"belay_version\":\"1\"} -> {\"belay_version\":\"2\"}; num_replicas: 1 -> 3;", changes[0].String())
 
 	r, err := streams.Reconcile(t.Context(), env.JS, embedded(t), streams.Options{Replicas: 3})
 	require.NoError(t, err)

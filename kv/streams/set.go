@@ -100,7 +100,10 @@ func checkConsumer(c jetstream.ConsumerConfig) error {
 
 // Options adapt a Set to an installation.
 type Options struct {
-	// Replicas is the number of copies of each stream; 0 keeps the file's.
+	// Replicas is the number of copies of each stream; 0 keeps the file's. Several
+	// copies are not compressed: nats-server (seen on 2.15.3) compresses the last
+	// block of a copy that it shortens after a kill, goes on writing to it as it
+	// is, and cannot read it at the next start.
 	Replicas int
 	// Version is the schema version to stamp; 0 keeps the file's.
 	Version int
@@ -115,6 +118,9 @@ func (s Set) with(o Options) Set {
 		st := &out.Streams[i]
 		if o.Replicas > 0 {
 			st.Replicas = o.Replicas
+		}
+		if st.Replicas > 1 {
+			st.Compression = jetstream.NoCompression
 		}
 		if o.Version > 0 {
 			st.Metadata = maps.Clone(st.Metadata)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	belay "github.com/belay-run/belay"
+	"github.com/belay-run/belay/kv/natstest"
 	"github.com/belay-run/belay/kv/streams"
 )
 
@@ -169,4 +170,21 @@ func TestConsumersAreAsDesigned(t *testing.T) {
 	require.Equal(t, 5*time.Second, w[0].AckWait)
 	require.Equal(t, 30*time.Second, w[1].AckWait)
 	require.Equal(t, -1, w[1].MaxAckPending, "tokens of queued work are never held back")
+}
+
+// J02: a copy of a compressed stream does not come back from every kill.
+func TestJ02SeveralCopiesAreNotCompressed(t *testing.T) {
+	t.Parallel()
+	env := natstest.New(t)
+	changes, err := streams.Diff(t.Context(), env.JS, embedded(t), streams.Options{Replicas: 3})
+	require.NoError(t, err)
+	fields := map[string]string{}
+	for _, c := range changes {
+		for _, f := range c.Fields {
+			if c.Stream == "WEBHOOKS" && c.Consumer == "" {
+				fields[f.Name] = f.Want
+			}
+		}
+	}
+	require.Equal(t, map[string]string{"num_replicas": "3", "compression": `"none"`}, fields)
 }
