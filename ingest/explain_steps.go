@@ -123,7 +123,7 @@ func (x *story) admitted(r *task.Record) {
 		why = "commanded by " + r.Commander
 	}
 	if r.SupersedeKey != "" {
-		why = strings.TrimPrefix(why+"; of the reviews of "+r.SupersedeKey+" only the newest is to run", "; ")
+		why = strings.TrimPrefix(why+"; of those of "+r.SupersedeKey+" only the newest is to run", "; ")
 	}
 	x.add(r, wireStep{At: r.CreatedAt, Kind: stepAdmission, Text: "admitted: " + r.Title, Why: why})
 }
