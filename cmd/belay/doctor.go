@@ -36,7 +36,7 @@ func (c *cli) doctor(ctx context.Context, online bool) error {
 		o.Problems = problems.Problems
 	}
 	if online {
-		o.Probe, o.App = doctor.NewProbe(cfg), doctor.NewApp(cfg)
+		o.Probe, o.App, o.Apps = doctor.NewProbe(cfg), doctor.NewApp(cfg), doctor.NewApps(cfg)
 	}
 	found := doctor.Check(ctx, o)
 	write := found.WriteText

@@ -10,6 +10,7 @@ import (
 	"github.com/belay-run/belay/cmd/internal/config"
 	"github.com/belay-run/belay/consumers/githubapp"
 	"github.com/belay-run/belay/consumers/githubapp/githubtest"
+	"github.com/belay-run/belay/kv/redact"
 )
 
 // routed are the events that a familiar with a label needs.
@@ -93,10 +94,10 @@ func TestAppWithoutASecretOrWithAnotherClock(t *testing.T) {
 	d := &doctor{Options: o, c: o.Config}
 	for skew, found := range map[time.Duration]int{0: 0, 29 * time.Second: 0, -time.Minute: 1, time.Minute: 1} {
 		d.found, d.Now = nil, func() time.Time { return time.Unix(1e9, 0).Add(skew) }
-		d.clock(&githubapp.AppInfo{Clock: time.Unix(1e9, 0)})
+		d.clock(d.c.AllSources()[0], &githubapp.AppInfo{Clock: time.Unix(1e9, 0)})
 		require.Len(t, d.found, found, skew)
 	}
-	d.clock(&githubapp.AppInfo{})
+	d.clock(d.c.AllSources()[0], &githubapp.AppInfo{})
 }
 
 func TestAppThatCannotBeAsked(t *testing.T) {
@@ -124,4 +125,26 @@ func TestRoutesInUse(t *testing.T) {
 	require.Equal(t, githubapp.Routes{Assignment: true, Command: true, Review: true}, Routes(c))
 	c.Rules = []config.Rule{{Event: "push"}, {Event: "release"}, {Event: "push"}}
 	require.Equal(t, []string{"push", "release"}, Routes(c).Rules)
+}
+
+// The Apps of further sources are asked too, and what is found stands under
+// their keys.
+func TestAppsOfFurtherSources(t *testing.T) {
+	t.Parallel()
+	o := quiet()
+	o.Config = config.Default(dataDir(t))
+	o.Config.Sources = []config.Source{{Name: "acme", AppID: 7, WebhookSecrets: []redact.Secret{"short"}}}
+	gh, err := githubtest.New(githubtest.Options{AppID: 7})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, gh.Close()) })
+	gh.SetHook(map[string]string{"url": "https://belay.example/webhook/acme", "content_type": "json", "insecure_ssl": "0"})
+	o.Config.Sources[0].APIURL, o.Config.Sources[0].PrivateKey = gh.URL(), redact.Secret(gh.PrivateKey())
+	o.Apps = NewApps(o.Config)
+	require.Len(t, o.Apps, 1)
+	found := map[string]bool{}
+	for _, f := range Check(t.Context(), o) {
+		found[f.Field+" "+f.Message] = true
+	}
+	require.Contains(t, found, "sources[0].webhook_secrets[0] it is shorter than 16 characters")
+	require.Contains(t, found, "sources[0].webhook_secrets the App's webhook has no secret: GitHub signs nothing, and every delivery is answered 401")
 }

@@ -24,6 +24,8 @@ type Options struct {
 	Running *Running
 	// App asks GitHub; nil: there is no App, or the network is not touched.
 	App App
+	// Apps are those of the further sources, by their names.
+	Apps map[string]App
 
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -44,7 +46,7 @@ type Options struct {
 // Check looks at everything and returns what it found.
 func Check(ctx context.Context, o Options) Findings {
 	facet := Offline
-	if o.Probe != nil || o.App != nil {
+	if o.Probe != nil || o.App != nil || len(o.Apps) > 0 {
 		facet |= Online
 	}
 	return run(ctx, o, facet)

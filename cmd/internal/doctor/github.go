@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/belay-run/belay/cmd/internal/config"
 	"github.com/belay-run/belay/kv/redact"
 )
 
@@ -15,29 +16,36 @@ const minSecret = 16
 const nextSecret = "make one with `openssl rand -hex 32`"
 
 func (d *doctor) github() {
-	g := d.c.GitHub
+	for _, src := range d.c.AllSources() {
+		d.source(src)
+	}
+	if len(d.c.GitHub.WebhookSecrets) == 0 {
+		d.private("storage.dir", d.c.SecretFile())
+	}
+}
+
+// source checks the secrets of one source, which stand under its key.
+func (d *doctor) source(src config.NamedSource) {
+	g, at := src.GitHub, src.Key+"."
 	if path := g.PrivateKeyFile; path != "" {
-		d.key("github.private_key_file", path)
+		d.key(at+"private_key_file", path)
 	}
 	if g.PrivateKey != "" {
 		if text, err := g.AppKey(); err == nil {
-			d.pem("github.private_key", "it", text)
+			d.pem(at+"private_key", "it", text)
 		}
 	}
 	for i, s := range g.WebhookSecrets {
-		d.secret(fmt.Sprintf("github.webhook_secrets[%d]", i), s)
+		d.secret(fmt.Sprintf("%swebhook_secrets[%d]", at, i), s)
 	}
 	for i, s := range g.MarkerSecrets {
-		d.secret(fmt.Sprintf("github.marker_secrets[%d]", i), s)
+		d.secret(fmt.Sprintf("%smarker_secrets[%d]", at, i), s)
 	}
 	for _, path := range g.WebhookSecretFiles {
-		d.private("github.webhook_secret_files", path)
+		d.private(at+"webhook_secret_files", path)
 	}
 	for _, path := range g.MarkerSecretFiles {
-		d.private("github.marker_secret_files", path)
-	}
-	if len(g.WebhookSecrets) == 0 {
-		d.private("storage.dir", d.c.SecretFile())
+		d.private(at+"marker_secret_files", path)
 	}
 }
 
