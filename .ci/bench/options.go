@@ -118,7 +118,7 @@ func loadAverage() string {
 // allCommand runs every benchmark in order.
 func allCommand(ctx context.Context, args []string) error {
 	began := time.Now()
-	for _, name := range []string{"accept", "idle", "start", "latency", "memory", "scale", "cluster", "tasks"} {
+	for _, name := range []string{"accept", "idle", "start", "latency", "memory", "scale", "tasks"} {
 		err := commands()[name](ctx, args)
 		if errors.Is(err, flag.ErrHelp) {
 			return err
