@@ -83,30 +83,34 @@ func (s *soak) join(ctx context.Context, name, role, url string) (*soakServer, e
 	return p, p.start(ctx)
 }
 
-// killNodes kills the leader of the log and that of the records in turn, and
-// at every third time a worker while the next leader is being elected. A node
-// that comes back catches up before the next one is killed: more than one copy
-// of three nobody may lose.
+// killNodes kills one leader after the other until the time is over.
 func (s *soak) killNodes(ctx, over context.Context) error {
 	began := time.Now()
 	for n := 0; pauseBetween(over, 2*time.Second, 4*time.Second); n++ {
-		stream := []string{kv.StreamWebhooks, kv.StreamState}[n%2]
-		leader, err := s.cluster.killLeader(ctx, stream)
-		if err != nil {
-			return err
-		}
-		if n%3 == 2 {
-			if err := s.killAndStart(ctx, s.cluster.workers[rand.IntN(len(s.cluster.workers))]); err != nil {
-				return err
-			}
-		}
-		pauseBetween(over, 500*time.Millisecond, 2*time.Second)
-		if err := comeBack(ctx, leader); err != nil {
+		if err := s.killNode(ctx, over, n); err != nil {
 			return err
 		}
 		s.progress(began, fmt.Sprintf("%d kills of leaders, %d of workers", n+1, s.kills))
 	}
 	return nil
+}
+
+// killNode kills the leader of the log or that of the records in turn, and
+// at every third time a worker while the next leader is being elected. The
+// node that comes back catches up before the next one is killed: more than one
+// copy of three nobody may lose.
+func (s *soak) killNode(ctx, over context.Context, n int) error {
+	leader, err := s.cluster.killLeader(ctx, []string{kv.StreamWebhooks, kv.StreamState}[n%2])
+	if err != nil {
+		return err
+	}
+	if n%3 == 2 {
+		if err := s.killAndStart(ctx, s.cluster.workers[rand.IntN(len(s.cluster.workers))]); err != nil {
+			return err
+		}
+	}
+	pauseBetween(over, 500*time.Millisecond, 2*time.Second)
+	return comeBack(ctx, leader)
 }
 
 func (c *soakCluster) killLeader(ctx context.Context, stream string) (*natscluster.Node, error) {
