@@ -62,7 +62,7 @@ func (q *Quota) SetHooks(h *Hooks) { q.b.Hooks = h }
 func (q *Quota) Take(ctx context.Context, installation int64, limit int) (giveBack func(context.Context) error, ok bool, err error) {
 	step := q.now().UnixNano() / int64(quotaStep)
 	full := false
-	err = q.change(ctx, installation, func(r *quotaRecord) bool {
+	err = q.change(ctx, installation, true, func(r *quotaRecord) bool {
 		r.drop(step - int64(quotaDay/quotaStep))
 		if full = r.total() >= limit; full {
 			return false
@@ -74,15 +74,16 @@ func (q *Quota) Take(ctx context.Context, installation int64, limit int) (giveBa
 		return nil, false, err
 	}
 	return func(ctx context.Context) error {
-		return q.change(ctx, installation, func(r *quotaRecord) bool { return r.add(step, -1) })
+		return q.change(ctx, installation, false, func(r *quotaRecord) bool { return r.add(step, -1) })
 	}, true, nil
 }
 
 // change applies f to the record by compare-and-set until it is decided or ctx
-// ends; f returns whether there is something to write. A write whose answer is
-// lost counts as done when it may be: it is repeated on what is there then, so
-// that a count may be one too high.
-func (q *Quota) change(ctx context.Context, installation int64, f func(*quotaRecord) bool) error {
+// ends; f returns whether there is something to write. Nobody knows what became
+// of a write whose answer is lost. With again it is repeated on what is there
+// then, which only a taking may be: the count is one too high at worst. A
+// giving back that was repeated could make it too low, so it is ErrUnknown.
+func (q *Quota) change(ctx context.Context, installation int64, again bool, f func(*quotaRecord) bool) error {
 	key := QuotaKey(installation)
 	for {
 		r, rev, err := q.get(ctx, key)
@@ -104,7 +105,7 @@ func (q *Quota) change(ctx context.Context, installation int64, f func(*quotaRec
 		switch {
 		case err == nil:
 			return nil
-		case ctx.Err() != nil, !errors.Is(err, ErrConflict) && !errors.Is(err, ErrExists) && !errors.Is(err, ErrUnknown):
+		case ctx.Err() != nil, !errors.Is(err, ErrConflict) && !errors.Is(err, ErrExists) && !(again && errors.Is(err, ErrUnknown)):
 			return fmt.Errorf("write quota of installation %d: %w", installation, err)
 		}
 	}

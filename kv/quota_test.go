@@ -51,11 +51,13 @@ func TestDT96ExactlyTheLimitIsTaken(t *testing.T) {
 		return nil
 	}}
 	qs := []*kv.Quota{openQuota(t, env, time.Now), openQuota(t, env, time.Now)}
+	for _, q := range qs {
+		q.SetHooks(hooks)
+	}
 	var all sync.WaitGroup
 	var could atomic.Int32
 	for i := range contenders {
 		q := qs[i%2]
-		q.SetHooks(hooks)
 		all.Go(func() {
 			_, ok, err := q.Take(context.Background(), 7, limit)
 			if err != nil {
@@ -151,4 +153,26 @@ func TestDT96UnreadableCountIsAnError(t *testing.T) {
 	_, ok, err := q.Take(ctx, 8, 100)
 	require.Error(t, err, "a store that does not answer")
 	require.False(t, ok)
+}
+
+// Nobody knows whether a give-back whose answer is lost was written. It is not
+// repeated: given back twice, it would let one through too many.
+func TestDT96LostAnswerOfAGiveBackLetsNobodyThrough(t *testing.T) {
+	t.Parallel()
+	env := natstest.New(t)
+	q := openQuota(t, env, time.Now)
+	require.Equal(t, 2, takes(t, q, 2, 3)) // these two stand
+	giveBack, ok, err := q.Take(t.Context(), 7, 3)
+	require.NoError(t, err)
+	require.True(t, ok)
+	lose := true
+	q.SetHooks(&kv.Hooks{After: func(context.Context, string, string) error {
+		if lose {
+			lose = false
+			return kv.ErrUnknown
+		}
+		return nil
+	}})
+	require.ErrorIs(t, giveBack(t.Context()), kv.ErrUnknown)
+	require.Equal(t, 1, takes(t, q, 5, 3), "with the two that stand these are three")
 }
