@@ -33,7 +33,8 @@ func TestAPayloadIsReadWithItsHeaders(t *testing.T) {
 // TestAnAnswerThatIsTooLargeIsNotReadThrough: memory is bounded.
 func TestAnAnswerThatIsTooLargeIsNotReadThrough(t *testing.T) {
 	t.Parallel()
-	k := newKit(t)
+	// It is about the size: to make so large an answer takes long under the race detector.
+	k := newKit(t, func(_ *githubtest.Options, o *Options) { o.Timeout = 5 * time.Minute })
 	payload := append(append([]byte(`"`), bytes.Repeat([]byte("x"), maxAnswer)...), '"')
 	id := k.AddDelivery(githubtest.Delivery{GUID: "g1", Payload: payload})
 	_, err := k.client.HookPayload(t.Context(), id)
